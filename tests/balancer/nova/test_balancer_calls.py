@@ -25,6 +25,19 @@ def create(count=1, hosts=HOSTS, request_id="req-1", attempt=""):
     return Create(request_id=request_id, count=count, hosts=hosts, attempt=attempt)
 
 
+@pytest.fixture
+def busy(served):
+    """`busy("n01", nodes=2)`: a quiet service where requests may wait, and a job on these nodes; and its URL."""
+
+    def make(*hosts, **options):
+        w, url = served(wait_s=600, confirm_s=60, **options)
+        w.settled()
+        w.start_job("1.server", *hosts)
+        return w, url
+
+    return make
+
+
 def test_as_many_nodes_pass_as_there_are_servers_and_they_are_provisional(served, client):
     w, url = served(confirm_s=60)
     passing = asker(url).passing(create(2, hosts=("n03", "n04", "n05")))
@@ -65,20 +78,16 @@ def test_what_cannot_be_had_passes_no_node(served):
     assert asker(url).passing(create(3, hosts=HOSTS[:2], request_id="req-2")) == frozenset()
 
 
-def test_it_waits_until_jobs_have_ended(served, kit):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_it_waits_until_jobs_have_ended(busy, kit):
+    w, url = busy("n01", nodes=2)
     with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]))) as result:
         until(lambda: w.engine.ledger.waiting().requests == 1)
         w.end_job("1.server")
     assert result == [{"n01", "n02"}]
 
 
-def test_or_not_at_all(served):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_or_not_at_all(busy):
+    w, url = busy("n01", nodes=2)
     with running(lambda: asker(url, wait=False).passing(create(2, hosts=HOSTS[:2]))) as result:
         # It waits for a look, which may have come before we look.
         until(lambda: result or w.engine.ledger.waiting().requests == 1)
@@ -86,10 +95,8 @@ def test_or_not_at_all(served):
     assert result == [frozenset()]
 
 
-def test_a_create_that_nobody_wants_any_more_is_withdrawn(served, client):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_a_create_that_nobody_wants_any_more_is_withdrawn(busy, client):
+    w, url = busy("n01", nodes=2)
     wanted = [True]
     with running(lambda: asker(url).passing(create(2, hosts=HOSTS[:2]), lambda: 2 * wanted[0])) as result:
         until(lambda: w.engine.ledger.waiting().requests == 1)
@@ -99,10 +106,8 @@ def test_a_create_that_nobody_wants_any_more_is_withdrawn(served, client):
     assert request.state == "withdrawn"
 
 
-def test_a_create_of_which_fewer_are_wanted_asks_for_fewer_within_the_same_wait(served, client):
-    w, url = served(nodes=3, wait_s=600, confirm_s=60)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_a_create_of_which_fewer_are_wanted_asks_for_fewer_within_the_same_wait(busy, client):
+    w, url = busy("n01", nodes=3)
     wanted = [3]
     with running(lambda: asker(url).passing(create(3, hosts=HOSTS[:3]), lambda: wanted[0])) as result:
         until(lambda: w.engine.ledger.waiting().requests == 1)
@@ -115,10 +120,8 @@ def test_a_create_of_which_fewer_are_wanted_asks_for_fewer_within_the_same_wait(
     assert last.deadline_s == first.deadline_s
 
 
-def test_of_a_create_of_which_the_rest_fits_on_other_hosts_nothing_is_asked_any_more(served, client):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_of_a_create_of_which_the_rest_fits_on_other_hosts_nothing_is_asked_any_more(busy, client):
+    w, url = busy("n01", nodes=2)
     wanted = [3]
     hosts = ("other", *HOSTS[:2])
     with running(lambda: asker(url).passing(create(3, hosts=hosts), lambda: wanted[0])) as result:
@@ -128,10 +131,8 @@ def test_of_a_create_of_which_the_rest_fits_on_other_hosts_nothing_is_asked_any_
     assert [request.state for request in client(url).requests()] == ["withdrawn"]
 
 
-def test_a_wait_in_which_nova_cannot_be_asked_is_withdrawn_and_the_error_is_raised(served, client):
-    w, url = served(nodes=1, wait_s=600, confirm_s=60)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_a_wait_in_which_nova_cannot_be_asked_is_withdrawn_and_the_error_is_raised(busy, client):
+    _, url = busy("n01", nodes=1)
 
     def wanted():
         raise ConnectionError("the database is away")
@@ -152,11 +153,9 @@ def all_but(*hosts):
 
 
 def test_a_node_that_nova_can_use_no_more_after_the_wait_goes_back_and_the_next_is_waited_for_within_w(
-    served, client, stale
+    busy, client, stale
 ):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_reserve_s=0)
-    w.settled()
-    w.start_job("1.server", "n01")
+    w, url = busy("n01", nodes=2, idle_reserve_s=0)
     w.start_job("2.server", "n02")
     asked = create(1, hosts=HOSTS[:2])
     with running(lambda: asker(url).passing(asked, fitting=all_but("n01"))) as result:
@@ -174,10 +173,8 @@ def test_a_node_that_nova_can_use_no_more_after_the_wait_goes_back_and_the_next_
     assert last.deadline_s == first.deadline_s
 
 
-def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for_anew(served, client, stale):
-    w, url = served(nodes=3, wait_s=600, confirm_s=60, idle_reserve_s=0)
-    w.settled()
-    w.start_job("1.server", "n02", "n01")
+def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for_anew(busy, client, stale):
+    w, url = busy("n02", "n01", nodes=3, idle_reserve_s=0)
     w.start_job("3.server", "n03")
     asked = create(2, hosts=HOSTS[:3])
     with running(lambda: asker(url).passing(asked, fitting=all_but("n01"))) as result:
@@ -189,10 +186,8 @@ def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for
     assert result == [{"n02", "n03"}]
 
 
-def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_none(served, client, stale):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_reserve_s=0)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_none(busy, client, stale):
+    w, url = busy("n01", nodes=2, idle_reserve_s=0)
     asked = create(2, hosts=HOSTS[:2])
     with running(lambda: asker(url).passing(asked, fitting=all_but("n01", "n02"))) as result:
         until(lambda: w.engine.ledger.waiting().requests == 1)
@@ -202,10 +197,8 @@ def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_no
     assert len(client(url).requests()) == 1
 
 
-def test_a_host_of_the_clouds_own_that_is_gone_after_the_wait_is_made_up_for(served, stale):
-    w, url = served(nodes=2, wait_s=600, confirm_s=60)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_a_host_of_the_clouds_own_that_is_gone_after_the_wait_is_made_up_for(busy, stale):
+    w, url = busy("n01", nodes=2)
     w.start_job("2.server", "n02")
     asked = create(2, hosts=("other", "n01", "n02"))
     with running(lambda: asker(url).passing(asked, fitting=all_but("other"))) as result:
@@ -224,10 +217,8 @@ def test_what_is_granted_at_once_is_not_looked_at_again(served, monkeypatch):
     assert looks == []
 
 
-def test_when_nova_cannot_be_looked_at_again_what_was_granted_goes_back(served, stale):
-    w, url = served(nodes=1, wait_s=600, confirm_s=60, idle_reserve_s=0)
-    w.settled()
-    w.start_job("1.server", "n01")
+def test_when_nova_cannot_be_looked_at_again_what_was_granted_goes_back(busy, stale):
+    w, url = busy("n01", nodes=1, idle_reserve_s=0)
 
     def fitting(_):
         raise ConnectionError("the database is away")
@@ -288,12 +279,10 @@ def test_a_host_that_is_not_its_own_is_asked_for_whatever_runs_there(served, cli
 
 
 def test_a_host_that_became_its_own_while_the_create_waited_passes_where_nova_wants_only_that(
-    served, client, stale
+    busy, client, stale
 ):
     """Two servers of an affinity group: while one waits the other starts, and then it can be nowhere else."""
-    w, url = served(nodes=2, wait_s=600, confirm_s=60, idle_reserve_s=0)
-    w.settled()
-    w.start_job("1.server", "n02")
+    w, url = busy("n02", nodes=2, idle_reserve_s=0)
     assert lent(url, HOSTS[:2]) == ["n01"]
     own = set()
     asked = create(hosts=HOSTS[:2])
