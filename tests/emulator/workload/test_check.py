@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 
 DAY = 86_400
 HEADER = ("; UnixStartTime: 1000000000", "; MaxProcs: 4", "; MaxNodes: 4")
@@ -18,7 +17,7 @@ def check(swf_file):
     """The exit status and the answer for a log of these lines."""
 
     def run(*lines, options=()):
-        done = CliRunner().invoke(main, ["trace", "check", str(swf_file(*lines)), "--json", *options])
+        done = emulate("trace", "check", swf_file(*lines), "--json", *options)
         return done.exit_code, json.loads(done.stdout) if done.exit_code < 2 else done.stderr
 
     return run
@@ -80,9 +79,7 @@ def test_a_log_that_cannot_be_read_ends_with_2(check):
 
 
 def test_it_prints_the_same_for_people(swf_file, swf_line):
-    done = CliRunner().invoke(
-        main, ["trace", "check", str(swf_file(*HEADER, swf_line(1, 0), swf_line(2, 0)))]
-    )
+    done = emulate("trace", "check", swf_file(*HEADER, swf_line(1, 0), swf_line(2, 0)))
     assert done.exit_code == 1
     for text in ("when          submits from 2001-09-09", "likely wrong", "* Up to 8 nodes"):
         assert text in done.stdout
@@ -90,7 +87,7 @@ def test_it_prints_the_same_for_people(swf_file, swf_line):
 
 def test_the_first_line_says_what_the_log_can_be_trusted_for(swf_file, swf_line):
     lines = [*HEADER, swf_line(1, 0, user=3), swf_line(2, 60, user=4), swf_line(3, 90, wait=-1, user=-1)]
-    done = CliRunner().invoke(main, ["trace", "check", str(swf_file(*lines))])
+    done = emulate("trace", "check", swf_file(*lines))
     assert done.stdout.splitlines()[0] == (
         "Can be trusted for sizes (3 of 3 jobs) and limits (3 of 3 jobs); not for waits (2 of 3 jobs: too few say them)"
         " and users (2 of 3 jobs: too few say them)."

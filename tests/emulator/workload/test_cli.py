@@ -6,9 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from emulator.commands.trace import trace
+from command_line import emulate
 from emulator.workload import store
 from emulator.workload.formats import load
 from emulator.workload.rules import to_jobs
@@ -17,18 +16,10 @@ from testdata import TRACES
 APS = "submit_time,start_time,end_time,run_time,wait_time"
 
 
-@pytest.fixture
-def emulator_trace():
-    def run(*words):
-        return CliRunner().invoke(trace, [str(word) for word in words])
-
-    return run
-
-
 @pytest.mark.parametrize("name", ["out.swf", "out.swf.gz", "out.swf.xz"])
-def test_a_converted_log_gives_the_same_jobs(emulator_trace, output_of, tmp_path, name):
+def test_a_converted_log_gives_the_same_jobs(output_of, tmp_path, name):
     source = output_of("torque/accounting-log.txt")
-    result = emulator_trace("convert", source, tmp_path / name)
+    result = emulate("trace", "convert", source, tmp_path / name)
     counts = [(14, "Q"), (14, "S"), (1, "R"), (2, "D")]
     passed_over = ", ".join(f"{n} x {kind} record passed over" for n, kind in counts)
     assert (result.exit_code, result.output) == (
@@ -41,30 +32,30 @@ def test_a_converted_log_gives_the_same_jobs(emulator_trace, output_of, tmp_path
     )
 
 
-def test_converting_a_bad_log_names_file_and_line_and_leaves_nothing(emulator_trace, text_file, tmp_path):
+def test_converting_a_bad_log_names_file_and_line_and_leaves_nothing(text_file, tmp_path):
     path = text_file(APS, "1,2,x,4,5", "1,1,2,1,0")
-    result = emulator_trace("convert", path, tmp_path / "out.swf")
+    result = emulate("trace", "convert", path, tmp_path / "out.swf")
     assert result.exit_code == 2
     assert f"{path}:2: end_time is 'x', not a number; mend the line" in result.output
     assert not (tmp_path / "out.swf").exists()
-    lenient = emulator_trace("convert", "--lenient", path, tmp_path / "out.swf")
+    lenient = emulate("trace", "convert", "--lenient", path, tmp_path / "out.swf")
     assert lenient.exit_code == 0
     assert "1 job of 2 records, 1 malformed line left out" in lenient.output
 
 
-def test_a_converted_logs_name_must_end_in_swf(emulator_trace, text_file, tmp_path):
-    result = emulator_trace("convert", text_file(APS), tmp_path / "out.csv")
+def test_a_converted_logs_name_must_end_in_swf(text_file, tmp_path):
+    result = emulate("trace", "convert", text_file(APS), tmp_path / "out.csv")
     assert result.exit_code == 2
     assert "the name must end in .swf, .swf.gz or .swf.xz" in result.output
 
 
-def test_weeks_show_the_most_challenging_one(emulator_trace):
+def test_weeks_show_the_most_challenging_one():
     logs = [TRACES / f"lcrc/{week}.csv.xz" for week in ("2015-03-29", "2015-04-05")]
-    result = emulator_trace("weeks", *logs, "--usage", "2015-04-05=12499")
+    result = emulate("trace", "weeks", *logs, "--usage", "2015-04-05=12499")
     assert result.exit_code == 0
     (line,) = [line for line in result.output.splitlines() if line.strip().endswith("*")]
     assert line.startswith("2015-04-05")
-    as_json = emulator_trace("weeks", *logs, "--nodes", 304, "--json")
+    as_json = emulate("trace", "weeks", *logs, "--nodes", 304, "--json")
     document = json.loads(as_json.output)
     assert (document["hardest"], len(document["weeks"])) == ("2015-04-05", 2)
 
@@ -78,37 +69,37 @@ def test_weeks_show_the_most_challenging_one(emulator_trace):
         (["--on-demand", "nowhere"], "nowhere: No such file"),
     ],
 )
-def test_what_weeks_cannot_use_is_one_line_and_status_2(emulator_trace, words, message):
-    result = emulator_trace("weeks", TRACES / "lcrc/2015-04-05.csv.xz", *words)
+def test_what_weeks_cannot_use_is_one_line_and_status_2(words, message):
+    result = emulate("trace", "weeks", TRACES / "lcrc/2015-04-05.csv.xz", *words)
     assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
     assert message in result.output
 
 
-def test_packing_shows_and_stores_the_leases(emulator_trace, text_file, tmp_path):
+def test_packing_shows_and_stores_the_leases(text_file, tmp_path):
     path = text_file(APS, *["0,0,3600,3600,0"] * 17)
-    result = emulator_trace("pack", path, "--json", "--out", tmp_path / "leases.npz")
+    result = emulate("trace", "pack", path, "--json", "--out", tmp_path / "leases.npz")
     (row,) = json.loads(result.output)
     assert (row["leases"], row["vms"], row["hours"], row["busiest_minute"]) == (2, 2, 2.0, 2)
     assert len(store.load(tmp_path / "leases.npz")) == 2
-    assert "VM-hours" in emulator_trace("pack", path).output
+    assert "VM-hours" in emulate("trace", "pack", path).output
 
 
-def test_packing_several_logs_into_one_file_is_refused(emulator_trace, text_file, tmp_path):
+def test_packing_several_logs_into_one_file_is_refused(text_file, tmp_path):
     path = text_file(APS)
-    result = emulator_trace("pack", path, path, "--out", tmp_path / "leases.npz")
+    result = emulate("trace", "pack", path, path, "--out", tmp_path / "leases.npz")
     assert result.exit_code == 2
     assert "stores the leases of one log" in result.output
 
 
-def test_generated_leases_stand_beside_the_printed_figures(emulator_trace, tmp_path):
+def test_generated_leases_stand_beside_the_printed_figures(tmp_path):
     out = tmp_path / "leases.parquet"
-    result = emulator_trace(
-        "generate", "aps_leases", "--target", "challenging-leases", "--json", "--out", out
+    result = emulate(
+        "trace", "generate", "aps_leases", "--target", "challenging-leases", "--json", "--out", out
     )
     document = json.loads(result.output)
     assert document["count"] == {"printed": 141, "obtained": 141}
     assert len(store.load(out)) == 141
-    table = emulator_trace("generate", "lcrc_batch: {load: 0.5}", "--target", "U66-Main")
+    table = emulate("trace", "generate", "lcrc_batch: {load: 0.5}", "--target", "U66-Main")
     assert "mean_run_min" in table.output
 
 
@@ -121,14 +112,14 @@ def test_generated_leases_stand_beside_the_printed_figures(emulator_trace, tmp_p
         (["aps_leases", "--seed", "-1"], "a seed is a whole number from 0 on"),
     ],
 )
-def test_what_generate_cannot_use_is_one_line_and_status_2(emulator_trace, words, message):
-    result = emulator_trace("generate", *(["--", *words] if words[0].startswith("-") else words))
+def test_what_generate_cannot_use_is_one_line_and_status_2(words, message):
+    result = emulate("trace", "generate", *(["--", *words] if words[0].startswith("-") else words))
     assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
     assert message in result.output
 
 
-def test_info_tells_what_is_no_job_of_its_own(emulator_trace, output_of):
-    result = emulator_trace("info", output_of("torque/accounting-log.txt"), "--nodes", 8)
+def test_info_tells_what_is_no_job_of_its_own(output_of):
+    result = emulate("trace", "info", output_of("torque/accounting-log.txt"), "--nodes", 8)
     assert result.exit_code == 0
     assert "of 44 lines" in result.output
     assert "14  no job of its own: Q record" in result.output
@@ -150,11 +141,9 @@ HEADINGS = {
 
 @pytest.mark.parametrize("command", ["convert", "check", "info"])
 @pytest.mark.parametrize("name", HEADINGS)
-def test_a_log_without_a_job_is_an_error_and_nothing_is_written(
-    emulator_trace, text_file, tmp_path, name, command
-):
+def test_a_log_without_a_job_is_an_error_and_nothing_is_written(text_file, tmp_path, name, command):
     path, out = text_file(HEADINGS[name]), tmp_path / "out.swf"
-    result = emulator_trace(command, path, *([out] if command == "convert" else ["--nodes", 4]))
+    result = emulate("trace", command, path, *([out] if command == "convert" else ["--nodes", 4]))
     assert result.exit_code == 2
     assert str(path) in result.output
     assert not out.exists()

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.number_text import number
 from emulator.runs.scenario import from_mapping
 from emulator.workload.generators import parse_generators
@@ -48,8 +47,6 @@ def test_the_tutorial_of_ones_own_log_has_the_number_of_jobs_that_its_command_ru
     )
     assert command is not None
     monkeypatch.chdir(TRACES.parent)
-    done = CliRunner().invoke(
-        main, [*command[1].split(), "--out", str(tmp_path / "out"), "--no-report", "--json"]
-    )
+    done = emulate(*command[1].split(), "--out", tmp_path / "out", "--no-report", "--json")
     assert done.exit_code == 0, done.output
     assert number(json.loads(done.stdout)["jobs_run"]) == command[2]

@@ -7,9 +7,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.files import TraceError
 from emulator.workload.fit_lublin import figures, fit
 from emulator.workload.formats import load
@@ -114,7 +113,7 @@ def test_bad_parameters_of_ones_own_are_named(own, said):
 
 
 def test_the_command_writes_a_scenario_that_makes_such_jobs(tmp_path):
-    done = CliRunner().invoke(main, ["trace", "fit", str(KTH), "--out", str(tmp_path / "kth.yaml")])
+    done = emulate("trace", "fit", KTH, "--out", tmp_path / "kth.yaml")
     assert done.exit_code == 0, done.output
     document = yaml.safe_load((tmp_path / "kth.yaml").read_text())
     (model,) = parse_generators(document["workload"]["generate"])
@@ -124,5 +123,5 @@ def test_the_command_writes_a_scenario_that_makes_such_jobs(tmp_path):
 
 
 def test_a_name_that_is_no_scenario_is_refused(tmp_path):
-    done = CliRunner().invoke(main, ["trace", "fit", str(KTH), "--out", str(tmp_path / "kth.txt")])
+    done = emulate("trace", "fit", KTH, "--out", tmp_path / "kth.txt")
     assert (done.exit_code, list(tmp_path.iterdir())) == (2, [])

@@ -6,10 +6,9 @@ import json
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
-from emulator.commands.trace import trace
+from command_line import emulate
 from emulator.workload.formats import load
 from emulator.workload.info import Quantiles, TraceInfo, daily_load, describe, render
 from emulator.workload.plot import plot_workload
@@ -30,7 +29,7 @@ def log_path(swf_file, swf_line):
 
 
 def run(*args):
-    return CliRunner().invoke(trace, ["info", *map(str, args)])
+    return emulate("trace", "info", *args)
 
 
 def test_the_figures_of_a_log(log_path):

@@ -7,10 +7,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from balancer.clock import US
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.files import TraceError
 from emulator.workload.fit_jann import fit, ranges
 from emulator.workload.formats import load
@@ -109,7 +108,7 @@ def test_the_command_prints_a_scenario_that_runs(tmp_path):
         "--out",
         str(out),
     ]
-    done = CliRunner().invoke(main, command)
+    done = emulate(*command)
     assert done.exit_code == 0, done.output
     part = yaml.safe_load(out.read_text())["workload"]["generate"][0]["jann"]
     assert [(each["least"], each["most"]) for each in part["own"]][:4] == [(1, 1), (2, 2), (3, 4), (5, 8)]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.outages import as_jobs, read_outages
 
 EVENTS = (
@@ -54,7 +53,7 @@ def test_bad_input_is_named(text_file, lines, reason):
 
 
 def check(log, *more):
-    return CliRunner().invoke(main, ["trace", "check", str(log), "--nodes", "4", *more])
+    return emulate("trace", "check", log, "--nodes", "4", *more)
 
 
 def test_a_log_is_held_against_the_nodes_that_were_there(swf_file, swf_line, text_file):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 
 SOURCE = """\
 class NoNodes:
@@ -71,7 +70,7 @@ def run(tmp_path, monkeypatch):
 
     def run(name, workload):
         (tmp_path / "s.yaml").write_text(f"nodes: 8\nplugins: ['mine.py:{name}']\nworkload: {workload}\n")
-        done = CliRunner().invoke(main, ["run", "s.yaml", "--quiet", "--out", "out"])
+        done = emulate("run", "s.yaml", "--quiet", "--out", "out")
         assert done.exit_code == 2, done.output
         assert not (tmp_path / "out").exists()
         return " ".join(done.stderr.split())

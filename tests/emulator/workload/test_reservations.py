@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.files import TraceError
 from emulator.workload.reservations import read_reservations
 
@@ -73,7 +72,7 @@ HEAD = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|NCPUS|State|Reservation"
 
 
 def check(log, *more):
-    done = CliRunner().invoke(main, ["trace", "check", str(log), "--nodes", "4", *more])
+    done = emulate("trace", "check", log, "--nodes", "4", *more)
     return done.exit_code, " ".join(done.stdout.split())
 
 

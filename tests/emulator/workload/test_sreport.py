@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.files import TraceError
 from emulator.workload.sreport import is_sreport, read_sreport
 
@@ -58,7 +57,7 @@ def test_a_log_is_held_against_it(text_file, swf_file, swf_line):
     lines = [swf_line(at, at * 3600, run=3600, requested=4, estimate=3600) for at in range(24)]
     log = swf_file(f"; UnixStartTime: {SUNDAY}", *lines)
     path = text_file(*report(4, "c|0|500|0|500|0|1000"))
-    done = CliRunner().invoke(main, ["trace", "check", str(log), "--nodes", "4", "--down-nodes", str(path)])
+    done = emulate("trace", "check", log, "--nodes", "4", "--down-nodes", path)
     text = " ".join(done.stdout.split())
     assert done.exit_code == 1
     assert "2.0 nodes on average, at most 2 at once; they count as in use" in text

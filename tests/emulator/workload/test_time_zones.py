@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.runs.scenario import ScenarioError, from_mapping
 from emulator.study.logs import read_logs
 from emulator.workload.files import TraceError
@@ -29,10 +28,6 @@ def sacct_file(text_file):
         return text_file(HEADER, *rows, name=name)
 
     return build
-
-
-def emulate(*words):
-    return CliRunner().invoke(main, [str(word) for word in words])
 
 
 NOON = ("2026-01-10T12:00:00", "2026-01-10T12:10:00")

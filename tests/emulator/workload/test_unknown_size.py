@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.formats import load
 from emulator.workload.rules import TraceError, cluster_size
 from emulator.workload.sacct_jobs import SIZE_FROM
@@ -25,7 +24,7 @@ SITE_LOG = TRACES / "site/sacct.txt.xz"
 
 def told(*arguments):
     """What a command says on its way out with status 2, one line."""
-    result = CliRunner().invoke(main, [str(each) for each in arguments])
+    result = emulate(*arguments)
     assert (result.exit_code, result.output.count("\n")) == (2, 1), result.output
     return result.output
 
@@ -67,7 +66,7 @@ def test_a_scenario_without_the_size_says_so_too(tmp_path):
 
 
 def test_a_check_of_the_log_says_where_the_size_stands():
-    result = CliRunner().invoke(main, ["trace", "check", str(SITE_LOG)])
+    result = emulate("trace", "check", SITE_LOG)
     assert result.exit_code == 1
     assert f"* The number of nodes is unknown: pass --nodes N ({SIZE_FROM})." in result.output
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.workload.formats import TraceError, load
 from emulator.workload.usage_columns import counts
 
@@ -25,10 +24,6 @@ def series(heading, values, *more):
 
 
 POWER = series("timestamp,value", [400 + at % 10 for at in range(360)])
-
-
-def emulate(*arguments):
-    return CliRunner().invoke(main, [str(each) for each in arguments])
 
 
 @pytest.mark.parametrize(

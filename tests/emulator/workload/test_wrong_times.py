@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from emulator.cli import main
+from command_line import emulate
 from emulator.study.logs import read_logs
 from emulator.workload.formats import load
 
@@ -38,19 +37,15 @@ def logs(kind, swf_file):
     return swf_file(header, *lines, odd), swf_file(header, *lines, name="good.swf")
 
 
-def emulator(*words):
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
 def test_convert_leaves_it_out_and_says_so(logs, kind, tmp_path):
-    done = emulator("trace", "convert", logs[0], tmp_path / "out.swf")
+    done = emulate("trace", "convert", logs[0], tmp_path / "out.swf")
     assert done.output == f"{tmp_path / 'out.swf'}: 14 jobs of 15 records, 1 x {REASONS[kind]} left out\n"
     assert len(load(tmp_path / "out.swf")) == 14
 
 
 @pytest.mark.parametrize("command", ["info", "check"])
 def test_what_looks_at_a_log_tells_of_it_and_of_the_others_times(logs, kind, command):
-    done = emulator("trace", command, logs[0], "--json")
+    done = emulate("trace", command, logs[0], "--json")
     assert REASONS[kind] in done.output
     if command == "check":
         assert "submits from 2026-01-01 00:00 to 2026-01-14 00:00 UTC" in done.output
@@ -58,7 +53,7 @@ def test_what_looks_at_a_log_tells_of_it_and_of_the_others_times(logs, kind, com
 
 @pytest.mark.parametrize("command", ["weeks", "pack"])
 def test_what_counts_rows_has_the_same_figures_without_it(logs, kind, command):
-    found = [emulator("trace", command, path, "--json") for path in logs]
+    found = [emulate("trace", command, path, "--json") for path in logs]
     assert [done.exit_code for done in found] == [0, 0], found[0].output
     assert found[0].stderr == f"{logs[0]}: 1 x {REASONS[kind]} left out\n"
     with_it, without = (
@@ -80,7 +75,7 @@ def test_merging_tells_of_it_and_gives_the_same_study(logs, kind, which):
 
 
 def test_running_it_counts_it(logs, kind, tmp_path):
-    done = emulator("run", "--trace", logs[0], "--out", tmp_path / "run", "--quiet")
+    done = emulate("run", "--trace", logs[0], "--out", tmp_path / "run", "--quiet")
     assert done.exit_code == 0, done.output
     summary = json.loads((tmp_path / "run/summary.json").read_text())
     assert summary["jobs_left_out"] == {REASONS[kind]: 1}
