@@ -1,5 +1,5 @@
-"""Small helpers that exist once: files that appear whole (`whole_file.py`), JSON lines (`json_lines.py`), and whether a
-process of a test lives (`tests/processes.py`).
+"""Small helpers that exist once: files that appear whole (`whole_file.py`), JSON lines (`json_lines.py`); and of tests:
+whether a process lives (`processes.py`), and waiting for a condition (`polling.py`).
 
 Who writes one by hand gets the name of the temporary file, the sync, the half line or the end of a process between two
 looks wrong sooner or later.
@@ -35,6 +35,7 @@ READERS = {
     "benchmarks/live_events.py": "measures services that it started",
     "benchmarks/soak.py": "measures services that it started",
 }
+WAITS = re.compile(r"while not [^\n]*:\n(?:[^\n]*\n){0,3}?[^\n]*(?:pause|Event\(\))\.wait\(")
 WORDS = re.compile(r"\.(replace|rename|move|fsync|fdatasync)\(|\bopen\(")
 
 
@@ -89,6 +90,12 @@ def test_no_module_appends_json_lines_by_hand():
     assert found(does) == {*APPENDS}
 
 
+def test_no_test_waits_for_a_condition_by_hand():
+    files = (ROOT / "tests").rglob("*.py")
+    waits = {path.relative_to(ROOT).as_posix() for path in files if WAITS.search(path.read_text("utf-8"))}
+    assert waits == {"tests/polling.py"}
+
+
 def test_no_test_looks_by_hand_whether_a_process_lives():
     files = [path for folder in ("tests", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     readers = {
@@ -107,4 +114,5 @@ def test_the_search_finds_what_it_is_for():
     assert [moves_a_file(ast.parse(each).body[0].value) for each in others] == [False] * len(others)
     assert appends(ast.parse("path.open('a', encoding='utf-8')").body[0].value)
     assert appends(ast.parse("path.open(mode='ab')").body[0].value)
+    assert WAITS.search("while not is_so():\n    assert wall_us() < end_us\n    pause.wait(0.1)\n")
     assert READS_A_PROCESS.search("Path(f'/proc/{" + "pid}/stat')")

@@ -25,6 +25,7 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation import loop
 from emulator.simulation.run import simulate
 from emulator.workload.table import JobTable
+from polling import until
 from testdata import TRACES
 
 CHART = "document.querySelector('.gantt canvas').gantt"
@@ -197,8 +198,7 @@ def test_in_a_browser_it_follows_the_run_and_keeps_what_is_zoomed_to(page, hand,
             page.offer(lambda: so_far(jobs))
             return seen.evaluate(f"{CHART}.runs") == jobs
 
-        while not shown(3):
-            pass
+        until(lambda: shown(3))
         assert seen.evaluate(f"{CHART}.view.t1") == 80  # all of it
         assert seen.evaluate(f"[{CHART}.view.n0, {CHART}.view.n1]") == [
             0,
@@ -206,8 +206,7 @@ def test_in_a_browser_it_follows_the_run_and_keeps_what_is_zoomed_to(page, hand,
         ]  # nodes too, of which there was none yet
         seen.evaluate("document.querySelector('[data-do=in]').click()")
         zoomed = seen.evaluate(f"JSON.stringify({CHART}.view)")
-        while not shown(8):
-            pass
+        until(lambda: shown(8))
         assert seen.evaluate(f"JSON.stringify({CHART}.view)") == zoomed
         ended = threading.Thread(target=page.end, args=(after(9),))
         ended.start()

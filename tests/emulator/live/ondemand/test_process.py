@@ -19,6 +19,7 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 from emulator.live.ondemand.__main__ import main
+from polling import until
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[4]
@@ -111,8 +112,8 @@ def test_nodes_that_a_lost_answer_granted_go_back_though_the_manager_was_killed(
         balancer.hears.set()
         with start(tmp_path, **settings) as process, ending(process):
             process.stdout.readline()
-            while not balancer.told:
-                assert process.poll() is None
+            until(lambda: balancer.told or process.poll() is not None)
+            assert process.poll() is None
             process.send_signal(signal.SIGTERM)
             assert process.wait() == 0
         assert [nodes for _, *nodes in balancer.told] == [["n1"]]
