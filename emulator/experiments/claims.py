@@ -48,9 +48,9 @@ def worlds(rows: Iterable[Mapping[str, Any]]) -> tuple[World, ...]:
 Measure = "Callable[[World], float]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
-    """What a paper says, and when we say that it holds.
+    """What a paper says, and when we say that it holds: a row, in this order.
 
     `measure` computes our figure from the runs of one seed. `criterion` says what kind of claim it is and decides
     over the seeds whether it holds; it was written down before the runs. `also` measures the same under another

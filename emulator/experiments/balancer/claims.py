@@ -80,49 +80,29 @@ def _basic(options: Options) -> tuple[Claim, ...]:
 
     some = (
         Claim(
-            id="F2-shape",
-            statement="Wider batch jobs cause more rejections: U66-W rejects more than U66-N at 10 %",
-            where="III-B.3, Fig. 2",
-            paper="more",
-            measure=lambda world: _rate("U66-W", RHO)(world) - _rate("U66-N", RHO)(world),
-            criterion=more(0.005, than=0),
-            show=points,
+            "F2-shape", "Wider batch jobs cause more rejections: U66-W rejects more than U66-N at 10 %",
+            "III-B.3, Fig. 2", "more", lambda world: _rate("U66-W", RHO)(world) - _rate("U66-N", RHO)(world),
+            more(0.005, than=0), points,
         ),
         Claim(
-            id="F2-density",
-            statement="Denser batch loads cause more rejections: U88-M rejects more than U66-M at 10 %",
-            where="III-B.3, Fig. 2",
-            paper="more",
-            measure=lambda world: _rate("U88-M", RHO)(world) - _rate("U66-M", RHO)(world),
-            criterion=more(0.005, than=0),
-            show=points,
+            "F2-density", "Denser batch loads cause more rejections: U88-M rejects more than U66-M at 10 %",
+            "III-B.3, Fig. 2", "more", lambda world: _rate("U88-M", RHO)(world) - _rate("U66-M", RHO)(world),
+            more(0.005, than=0), points,
         ),
-    )
+    )  # fmt: skip
     if options.quick:
         return some
     return (
         *some,
         Claim(
-            id="F2-narrow-10",
-            statement="Narrow jobs (U66-N): no rejections up to an on-demand load of 10 %",
-            where="III-B.3, Fig. 2",
-            paper="10 %",
-            measure=_threshold("U66-N", loads),
-            criterion=bound(low=10),
-            show=load,
-            also={AT_ONCE: _threshold("U66-N", loads, "at-once-basic")},
-            open_points=LEASES,
+            "F2-narrow-10", "Narrow jobs (U66-N): no rejections up to an on-demand load of 10 %", "III-B.3, Fig. 2",
+            "10 %", _threshold("U66-N", loads), bound(low=10), load,
+            also={AT_ONCE: _threshold("U66-N", loads, "at-once-basic")}, open_points=LEASES,
         ),
         Claim(
-            id="F2-main-5",
-            statement="Wider jobs (U66-M): no rejections up to 5 %; basic alone serves less than 10 %",
-            where="III-B.3, Fig. 2",
-            paper="5 %",
-            measure=_threshold("U66-M", loads),
-            criterion=bound(5, 9.9),
-            show=load,
-            also={AT_ONCE: _threshold("U66-M", loads, "at-once-basic")},
-            open_points=LEASES,
+            "F2-main-5", "Wider jobs (U66-M): no rejections up to 5 %; basic alone serves less than 10 %",
+            "III-B.3, Fig. 2", "5 %", _threshold("U66-M", loads), bound(5, 9.9), load,
+            also={AT_ONCE: _threshold("U66-M", loads, "at-once-basic")}, open_points=LEASES,
         ),
         Claim(
             id="F2-dense-never",
@@ -135,7 +115,7 @@ def _basic(options: Options) -> tuple[Claim, ...]:
             criterion=bound(low=0.001),
             show=percent,
         ),
-    )
+    )  # fmt: skip
 
 
 def _reserve(options: Options) -> tuple[Claim, ...]:
@@ -183,13 +163,9 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
             open_points=LEASES,
         ),
         Claim(
-            id="F3-R60",
-            statement="A reserve of 60 nodes lowers the rejections of U88-M by a significant factor",
-            where="III-B.3, Fig. 3",
-            paper="significant",
-            measure=lambda world: world("R60/U88-M", RATE) / world(f"basic/U88-M/{RHO:g}", RATE),
-            criterion=less(0.4),
-            show=percent,
+            "F3-R60", "A reserve of 60 nodes lowers the rejections of U88-M by a significant factor",
+            "III-B.3, Fig. 3", "significant",
+            lambda world: world("R60/U88-M", RATE) / world(f"basic/U88-M/{RHO:g}", RATE), less(0.4), percent,
         ),
         Claim(
             id="F3-wait",
@@ -206,41 +182,26 @@ def _reserve(options: Options) -> tuple[Claim, ...]:
                 ),
             },
         ),
-    )
+    )  # fmt: skip
 
 
 _HINT_IDLE = Claim(
-    id="F4-idle",
-    statement="The hint leaves 96 % less node-time idle in reserve than R=120 (U66-M)",
-    where="III-B.4",
-    paper="96 % (13 959 -> 578 node-h)",
-    measure=lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("R120/U66-M", IDLE),
-    criterion=printed(0.96, 0.01),
-    show=percent,
+    "F4-idle", "The hint leaves 96 % less node-time idle in reserve than R=120 (U66-M)", "III-B.4",
+    "96 % (13 959 -> 578 node-h)", lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("R120/U66-M", IDLE),
+    printed(0.96, 0.01), percent,
     also={REFILLED: lambda world: 1 - world(f"H30/U66-M/{RHO:g}", IDLE) / world("refilled-R120/U66-M", IDLE)},
-)
+)  # fmt: skip
 _HINT_AT_30 = (
     Claim(
-        id="F4-utilisation",
-        statement="At 30 % load the hint raises on-demand utilisation by 5.1 points over basic (U66-M)",
-        where="III-B.4",
-        paper="5.1 points",
-        measure=lambda world: world("H30/U66-M/30", ONDEMAND) - world("basic/U66-M/30", ONDEMAND),
-        criterion=printed(0.051, 0.001),
-        show=points,
-        open_points=LEASES,
+        "F4-utilisation", "At 30 % load the hint raises on-demand utilisation by 5.1 points over basic (U66-M)",
+        "III-B.4", "5.1 points", lambda world: world("H30/U66-M/30", ONDEMAND) - world("basic/U66-M/30", ONDEMAND),
+        printed(0.051, 0.001), points, open_points=LEASES,
     ),
     Claim(
-        id="F4-above-85",
-        statement="Combined utilisation passes 85 % with U66-M, 30 % load and a 30-minute hint",
-        where="III-B.4",
-        paper="> 85 %",
-        measure=lambda world: world("H30/U66-M/30", USED),
-        criterion=bound(low=0.85),
-        show=percent,
-        open_points=LEASES,
+        "F4-above-85", "Combined utilisation passes 85 % with U66-M, 30 % load and a 30-minute hint", "III-B.4",
+        "> 85 %", lambda world: world("H30/U66-M/30", USED), bound(low=0.85), percent, open_points=LEASES,
     ),
-)
+)  # fmt: skip
 
 
 def _hint(options: Options) -> tuple[Claim, ...]:
@@ -262,52 +223,29 @@ def _hint(options: Options) -> tuple[Claim, ...]:
 
     return (
         Claim(
-            id="F4-H30",
-            statement="A 30-minute hint: (near) zero rejections at 10 % for U66-* and U77-M",
-            where="III-B.4, Fig. 4",
-            paper="0",
-            measure=worst("H30", labels),
-            criterion=bound(high=_NEAR_ZERO),
-            show=percent,
-            also={**split("U66-M", "U77-M"), **at_once("H30", labels)},
+            "F4-H30", "A 30-minute hint: (near) zero rejections at 10 % for U66-* and U77-M", "III-B.4, Fig. 4", "0",
+            worst("H30", labels), bound(high=_NEAR_ZERO), percent,
+            also={**split("U66-M", "U77-M"), **at_once("H30", labels)}, open_points=LEASES,
+        ),
+        Claim(
+            "F4-H30-dense", "A 30-minute hint: below 1 % rejections at 10 % for U88-M", "III-B.4, Fig. 4", "< 1 %",
+            worst("H30", ("U88-M",)), bound(high=0.01), percent,
+            also={**split("U88-M"), **at_once("H30", ("U88-M",))}, open_points=LEASES,
+        ),
+        Claim(
+            "F4-H15", "A 15-minute hint: below 4 % rejections at 10 % for U77-M and U88-M", "III-B.4", "< 4 %",
+            worst("H15", ("U77-M", "U88-M")), bound(high=0.04), percent, also=at_once("H15", ("U77-M", "U88-M")),
             open_points=LEASES,
         ),
         Claim(
-            id="F4-H30-dense",
-            statement="A 30-minute hint: below 1 % rejections at 10 % for U88-M",
-            where="III-B.4, Fig. 4",
-            paper="< 1 %",
-            measure=worst("H30", ("U88-M",)),
-            criterion=bound(high=0.01),
-            show=percent,
-            also={**split("U88-M"), **at_once("H30", ("U88-M",))},
-            open_points=LEASES,
-        ),
-        Claim(
-            id="F4-H15",
-            statement="A 15-minute hint: below 4 % rejections at 10 % for U77-M and U88-M",
-            where="III-B.4",
-            paper="< 4 %",
-            measure=worst("H15", ("U77-M", "U88-M")),
-            criterion=bound(high=0.04),
-            show=percent,
-            also=at_once("H15", ("U77-M", "U88-M")),
-            open_points=LEASES,
-        ),
-        Claim(
-            id="F4-R120-same",
-            statement="The 30-minute hint serves as well as a static reserve of 120 nodes, within 2 points (U88-M)",
-            where="III-B.4",
-            paper="same",
-            measure=beside_reserve(""),
-            criterion=alike(None, 0.02),
-            show=points,
-            also={} if options.quick else {AT_ONCE: beside_reserve("at-once-")},
-            open_points=LEASES,
+            "F4-R120-same",
+            "The 30-minute hint serves as well as a static reserve of 120 nodes, within 2 points (U88-M)", "III-B.4",
+            "same", beside_reserve(""), alike(None, 0.02), points,
+            also={} if options.quick else {AT_ONCE: beside_reserve("at-once-")}, open_points=LEASES,
         ),
         _HINT_IDLE,
         *(() if options.quick else _HINT_AT_30),
-    )
+    )  # fmt: skip
 
 
 def _predictive(options: Options) -> tuple[Claim, ...]:
@@ -321,24 +259,15 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
     capped = {} if options.quick else {AT_ONCE: rejected("at-once-predictive")}
     some = (
         Claim(
-            id="F5-rejections",
-            statement="The predictive algorithm is near zero rejections at 10 % load",
-            where="III-B.5, Fig. 5, V",
-            paper="near zero",
-            measure=rejected("predictive"),
-            criterion=bound(high=_NEAR_ZERO),
-            show=percent,
-            also={**{reading: rejected(name) for reading, name in histories.items()}, **capped},
-            open_points=HISTORY,
+            "F5-rejections", "The predictive algorithm is near zero rejections at 10 % load", "III-B.5, Fig. 5, V",
+            "near zero", rejected("predictive"), bound(high=_NEAR_ZERO), percent,
+            also={**{reading: rejected(name) for reading, name in histories.items()}, **capped}, open_points=HISTORY,
         ),
         Claim(
-            id="F5-better-than-basic",
-            statement="The predictive algorithm rejects less than basic (10 %, worst of U66-M, U77-M, U88-M)",
-            where="III-B.5",
-            paper="less",
-            measure=lambda world: rejected("predictive")(world) - rejected("basic")(world),
-            criterion=less(0.01, than=0),
-            show=points,
+            "F5-better-than-basic",
+            "The predictive algorithm rejects less than basic (10 %, worst of U66-M, U77-M, U88-M)", "III-B.5",
+            "less", lambda world: rejected("predictive")(world) - rejected("basic")(world), less(0.01, than=0),
+            points,
         ),
         Claim(
             id="F5-wait-above-5",
@@ -354,19 +283,14 @@ def _predictive(options: Options) -> tuple[Claim, ...]:
             },
             open_points=HISTORY,
         ),
-    )
+    )  # fmt: skip
     if options.quick:
         return some
     return (
         *some,
         Claim(
-            id="F5-wait-below-5",
-            statement="Below 5 % load batch waits are comparable to the hint's (2.5 %, U66-M)",
-            where="III-B.5, Fig. 5",
-            paper="comparable",
-            measure=wait("predictive", 2.5),
-            criterion=alike(0.8, 1.25),
-            show=times,
+            "F5-wait-below-5", "Below 5 % load batch waits are comparable to the hint's (2.5 %, U66-M)",
+            "III-B.5, Fig. 5", "comparable", wait("predictive", 2.5), alike(0.8, 1.25), times,
             also={COUNTED: all_jobs(wait("predictive", 2.5))},
         ),
-    )
+    )  # fmt: skip

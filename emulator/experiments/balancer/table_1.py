@@ -64,88 +64,49 @@ def _apart(options: Options) -> tuple[Claim, ...]:
     """The mean waits on the whole cluster, and beside a cluster for on-demand jobs alone."""
     return (
         Claim(
-            id="T1-bound",
-            statement="All 372 nodes for batch: the lower bound of the mean batch wait",
-            where="III-A, Table I",
-            paper="122.5 min",
-            measure=_wait("t1/batch"),
-            criterion=printed(122.5, 0.1, replay=options.traces is not None),
-            show=minutes,
-            also=_waits(options, lambda prefix: _wait(f"{prefix}/batch")),
-            open_points=SCHEDULER,
+            "T1-bound", "All 372 nodes for batch: the lower bound of the mean batch wait", "III-A, Table I",
+            "122.5 min", _wait("t1/batch"), printed(122.5, 0.1, replay=options.traces is not None), minutes,
+            also=_waits(options, lambda prefix: _wait(f"{prefix}/batch")), open_points=SCHEDULER,
         ),
         Claim(
-            id="T1-split",
-            statement="304 batch and 68 on-demand nodes apart: the mean batch wait",
-            where="III-A, Table I",
-            paper="1002.8 min",
-            measure=_wait("t1/static"),
-            criterion=printed(1002.8, 0.1, replay=options.traces is not None),
-            show=minutes,
-            also=_waits(options, lambda prefix: _wait(f"{prefix}/static")),
-            open_points=SCHEDULER,
+            "T1-split", "304 batch and 68 on-demand nodes apart: the mean batch wait", "III-A, Table I", "1002.8 min",
+            _wait("t1/static"), printed(1002.8, 0.1, replay=options.traces is not None), minutes,
+            also=_waits(options, lambda prefix: _wait(f"{prefix}/static")), open_points=SCHEDULER,
         ),
-    )
+    )  # fmt: skip
 
 
 def _rejections(options: Options) -> tuple[Claim, ...]:
     return (
         Claim(
-            id="T1-static-serves-all",
-            statement="68 dedicated nodes reject nothing",
-            where="III-A, Table I",
-            paper="0",
-            measure=lambda world: world("t1/static", REJECTED),
-            criterion=bound(high=0),
-            show=count,
+            "T1-static-serves-all", "68 dedicated nodes reject nothing", "III-A, Table I", "0",
+            lambda world: world("t1/static", REJECTED), bound(high=0), count,
         ),
         Claim(
-            id="T1-rejections-R0W0",
-            statement="With R=0 and W=0 about 30 of 141 on-demand requests are rejected",
-            where="III-A, Table I",
-            paper="30 of 141 (21.3 %)",
-            measure=lambda world: world("t1/R0W0", RATE),
-            criterion=printed(30 / 141, 1 / 141),
-            show=percent,
-            also=_otherwise(options, lambda prefix: lambda world: world(f"{prefix}/R0W0", RATE)),
+            "T1-rejections-R0W0", "With R=0 and W=0 about 30 of 141 on-demand requests are rejected",
+            "III-A, Table I", "30 of 141 (21.3 %)", lambda world: world("t1/R0W0", RATE), printed(30 / 141, 1 / 141),
+            percent, also=_otherwise(options, lambda prefix: lambda world: world(f"{prefix}/R0W0", RATE)),
             open_points=LEASES,
         ),
         Claim(
-            id="T1-rejections-R12",
-            statement="R=12 and W=0 reject nothing: 82 % less dedicated hardware",
-            where="III-A, Table I",
-            paper="0",
-            measure=lambda world: world("t1/R12W0", REJECTED),
-            criterion=bound(high=0),
-            show=count,
+            "T1-rejections-R12", "R=12 and W=0 reject nothing: 82 % less dedicated hardware", "III-A, Table I", "0",
+            lambda world: world("t1/R12W0", REJECTED), bound(high=0), count,
             also=_otherwise(options, lambda prefix: lambda world: world(f"{prefix}/R12W0", REJECTED)),
             open_points=LEASES,
         ),
         Claim(
-            id="T1-wait-instead",
-            statement="Waiting 5 minutes instead removes most of the rejections of R=0",
-            where="III-A, Table I",
-            paper="30 -> 3 (-90 %)",
-            measure=lambda world: 1 - world("t1/R0W5", REJECTED) / world("t1/R0W0", REJECTED),
-            criterion=more(0.5, than=0),
-            show=percent,
-            also={
-                _PLAIN: lambda world: 1 - world("t1-fcfs/R0W5", REJECTED) / world("t1-fcfs/R0W0", REJECTED)
-            },
+            "T1-wait-instead", "Waiting 5 minutes instead removes most of the rejections of R=0", "III-A, Table I",
+            "30 -> 3 (-90 %)", lambda world: 1 - world("t1/R0W5", REJECTED) / world("t1/R0W0", REJECTED),
+            more(0.5, than=0), percent,
+            also={_PLAIN: lambda world: 1 - world("t1-fcfs/R0W5", REJECTED) / world("t1-fcfs/R0W0", REJECTED)},
             open_points=LEASES,
         ),
         Claim(
-            id="T1-rejections-R6W10",
-            statement="R=6 and W=10 min reject nothing",
-            where="III-A, Table I",
-            paper="0",
-            measure=lambda world: world("t1/R6W10", REJECTED),
-            criterion=bound(high=0),
-            show=count,
-            also={_PLAIN: lambda world: world("t1-fcfs/R6W10", REJECTED)},
-            open_points=LEASES,
+            "T1-rejections-R6W10", "R=6 and W=10 min reject nothing", "III-A, Table I", "0",
+            lambda world: world("t1/R6W10", REJECTED), bound(high=0), count,
+            also={_PLAIN: lambda world: world("t1-fcfs/R6W10", REJECTED)}, open_points=LEASES,
         ),
-    )
+    )  # fmt: skip
 
 
 def _merged(options: Options) -> tuple[Claim, ...]:
@@ -163,14 +124,8 @@ def _merged(options: Options) -> tuple[Claim, ...]:
 
     return (
         Claim(
-            id="T1-wait-8x",
-            statement="The mean batch wait falls by about 8x against the split clusters (R=12, W=0)",
-            where="III-A, V",
-            paper="7.7x (85 to 88 % less)",
-            measure=_ratio("t1"),
-            criterion=level(7.5, 8.5),
-            show=times,
-            also=_waits(options, _ratio),
+            "T1-wait-8x", "The mean batch wait falls by about 8x against the split clusters (R=12, W=0)", "III-A, V",
+            "7.7x (85 to 88 % less)", _ratio("t1"), level(7.5, 8.5), times, also=_waits(options, _ratio),
             open_points=SCHEDULER,
         ),
         Claim(
@@ -205,4 +160,4 @@ def _merged(options: Options) -> tuple[Claim, ...]:
             ),
             open_points="It depends on how long the split cluster's queue still is when the week ends.",
         ),
-    )
+    )  # fmt: skip

@@ -75,24 +75,14 @@ def claims(options: Options) -> tuple[Claim, ...]:
 def _table_1() -> tuple[Claim, ...]:
     return (
         Claim(
-            id="T1-jobs",
-            statement="Jobs of the log that are run",
-            where="Table 1",
-            paper="51 871",
-            measure=lambda world: world("unilu/M4", "jobs_run"),
-            criterion=exact(51_871, 51_871),
-            show=count,
+            "T1-jobs", "Jobs of the log that are run", "Table 1", "51 871",
+            lambda world: world("unilu/M4", "jobs_run"), exact(51_871, 51_871), count,
         ),
         Claim(
-            id="T1-hrr",
-            statement="of them of the interactive queue (HRR)",
-            where="Table 1",
-            paper="1 762 (3.4 %)",
-            measure=figure("unilu/M4", "jobs_responsive"),
-            criterion=exact(1_762, 1_762),
-            show=count,
+            "T1-hrr", "of them of the interactive queue (HRR)", "Table 1", "1 762 (3.4 %)",
+            figure("unilu/M4", "jobs_responsive"), exact(1_762, 1_762), count,
         ),
-    )
+    )  # fmt: skip
 
 
 def _responsive(*, replay: bool) -> tuple[Claim, ...]:
@@ -101,35 +91,19 @@ def _responsive(*, replay: bool) -> tuple[Claim, ...]:
 
     return (
         Claim(
-            id="F4-M4",
-            statement="UniLu: with M=4 all jobs, normal ones too, start at once; jobs that wait",
-            where="4.3.1, Fig. 4",
-            paper="0",
-            measure=waiting("unilu/M4"),
-            criterion=exact(high=0),
-            show=count,
+            "F4-M4", "UniLu: with M=4 all jobs, normal ones too, start at once; jobs that wait", "4.3.1, Fig. 4", "0",
+            waiting("unilu/M4"), exact(high=0), count,
         ),
         Claim(
-            id="F4-R10",
-            statement="UniLu: with R=10 % no HRR job waits; the longest wait",
-            where="4.3.1, Fig. 4",
-            paper="0 s",
-            measure=figure("unilu/R10", "max_wait_s_responsive"),
-            criterion=exact(high=0),
-            show=seconds,
+            "F4-R10", "UniLu: with R=10 % no HRR job waits; the longest wait", "4.3.1, Fig. 4", "0 s",
+            figure("unilu/R10", "max_wait_s_responsive"), exact(high=0), seconds,
         ),
         Claim(
-            id="F4-M",
-            statement="UniLu: the longest HRR wait falls with M; M=2 over M=1",
-            where="4.3.1, Fig. 4",
-            paper="falls",
-            measure=ratio(
-                figure("unilu/M2", "max_wait_s_responsive"), figure("unilu/M1", "max_wait_s_responsive")
-            ),
-            criterion=less(0.1, replay=replay),
-            show=plain,
+            "F4-M", "UniLu: the longest HRR wait falls with M; M=2 over M=1", "4.3.1, Fig. 4", "falls",
+            ratio(figure("unilu/M2", "max_wait_s_responsive"), figure("unilu/M1", "max_wait_s_responsive")),
+            less(0.1, replay=replay), plain,
         ),
-    )
+    )  # fmt: skip
 
 
 def _slowdown(options: Options) -> tuple[Claim, ...]:
@@ -137,31 +111,20 @@ def _slowdown(options: Options) -> tuple[Claim, ...]:
     first = "unilu/R5" if options.quick else "unilu/R1"
     return (
         Claim(
-            id="F6-hrr",
-            statement="UniLu: with R=10 % the slowdown of every HRR job is one; the largest",
-            where="4.3.2, Fig. 6",
-            paper="1.00",
-            measure=figure(last, "max_slowdown_responsive"),
-            criterion=exact(1, 1),
-            show=plain,
+            "F6-hrr", "UniLu: with R=10 % the slowdown of every HRR job is one; the largest", "4.3.2, Fig. 6", "1.00",
+            figure(last, "max_slowdown_responsive"), exact(1, 1), plain,
         ),
         Claim(
-            id="F6-tradeoff",
-            statement=f"UniLu: normal jobs pay for R: mean slowdown at {last[6:]} over that at {first[6:]}",
-            where="4.3.2, Fig. 6",
-            paper="gets worse",
-            measure=ratio(figure(last, "mean_slowdown_normal"), figure(first, "mean_slowdown_normal")),
-            criterion=more(0.05, replay=replay),
-            show=plain,
+            "F6-tradeoff", f"UniLu: normal jobs pay for R: mean slowdown at {last[6:]} over that at {first[6:]}",
+            "4.3.2, Fig. 6", "gets worse",
+            ratio(figure(last, "mean_slowdown_normal"), figure(first, "mean_slowdown_normal")),
+            more(0.05, replay=replay), plain,
         ),
         Claim(
-            id="F6-both",
-            statement="UniLu: M=4 is better than R=10 % for normal jobs: mean slowdown, M=4 over R=10 %",
-            where="4.3.2, Fig. 6",
-            paper="better",
-            measure=ratio(figure("unilu/M4", "mean_slowdown_normal"), figure(last, "mean_slowdown_normal")),
-            criterion=less(0.5, replay=replay),
-            show=plain,
+            "F6-both", "UniLu: M=4 is better than R=10 % for normal jobs: mean slowdown, M=4 over R=10 %",
+            "4.3.2, Fig. 6", "better",
+            ratio(figure("unilu/M4", "mean_slowdown_normal"), figure(last, "mean_slowdown_normal")),
+            less(0.5, replay=replay), plain,
         ),
         Claim(
             id="F8-max",
@@ -176,24 +139,14 @@ def _slowdown(options: Options) -> tuple[Claim, ...]:
             show=plain,
         ),
         Claim(
-            id="F10-short",
-            statement="UniLu: jobs up to 10 min: mean slowdown with R=7 % over that with M=4",
-            where="4.3.3, Fig. 10",
-            paper="drastically improved",
-            measure=_by_length(short=True),
-            criterion=more(1.0, replay=replay),
-            show=plain,
+            "F10-short", "UniLu: jobs up to 10 min: mean slowdown with R=7 % over that with M=4", "4.3.3, Fig. 10",
+            "drastically improved", _by_length(short=True), more(1.0, replay=replay), plain,
         ),
         Claim(
-            id="F10-long",
-            statement="UniLu: jobs above a day: the same; below one they are degraded",
-            where="4.3.3, Fig. 10",
-            paper="degraded",
-            measure=_by_length(short=False),
-            criterion=less(0.01, replay=replay),
-            show=plain,
+            "F10-long", "UniLu: jobs above a day: the same; below one they are degraded", "4.3.3, Fig. 10",
+            "degraded", _by_length(short=False), less(0.01, replay=replay), plain,
         ),
-    )
+    )  # fmt: skip
 
 
 def _by_length(*, short: bool) -> Measure:
@@ -215,33 +168,24 @@ def _efficiency(*, replay: bool) -> tuple[Claim, ...]:
 
     return (
         Claim(
-            id="F12-M2",
-            statement="UniLu: the makespan grows hardly; M=2 against M=1",
-            where="4.3.5, Fig. 12",
-            paper="+2.5 %, the most of all",
-            measure=change("unilu/M2"),
-            criterion=printed(0.025, 0.001, replay=replay),
-            show=percent,
+            "F12-M2", "UniLu: the makespan grows hardly; M=2 against M=1", "4.3.5, Fig. 12",
+            "+2.5 %, the most of all", change("unilu/M2"), printed(0.025, 0.001, replay=replay), percent,
             also={"M=4": change("unilu/M4"), "a pass after each event": change("unilu-event/M2")},
             open_points="One job of 1.8 million seconds ends last; who shares its cores decides.",
         ),
-    )
+    )  # fmt: skip
 
 
 def _log_only() -> tuple[Claim, ...]:
     found = [
         Claim(
-            id=f"T4-{share}-{label}",
-            statement=f"UniLu: {share} % of the jobs are over, {label}",
-            where="Table 4",
-            paper=f"{grouped(paper)} h",
-            measure=figure(f"unilu/{label}", f"completion_{share}_h"),
-            criterion=exact(paper - 1, paper),
-            show=lambda value: f"{grouped(value, 1)} h",
+            f"T4-{share}-{label}", f"UniLu: {share} % of the jobs are over, {label}", "Table 4",
+            f"{grouped(paper)} h", figure(f"unilu/{label}", f"completion_{share}_h"), exact(paper - 1, paper),
+            lambda value: f"{grouped(value, 1)} h",
         )
         for share, paper in ((90, 2094), (95, 2105))
         for label in ("M4", "M2", "M1", "R10", "R7", "R5")
-    ]
+    ]  # fmt: skip
     wait, slow = "wait_s", "slowdown"
     rows = (
         ("job_2819_" + wait, "unilu/R5", "job 2819 (200 cores) waits", 29_289.0, seconds, 1),
@@ -280,16 +224,11 @@ def _log_only() -> tuple[Claim, ...]:
     )
     found += [
         Claim(
-            id=f"T3-M4-{name}",
-            statement=f"UniLu, M=4: {what}",
-            where="Table 3",
-            paper=show(paper),
-            measure=figure("unilu/M4", name),
-            criterion=exact(paper, paper),
-            show=show,
+            f"T3-M4-{name}", f"UniLu, M=4: {what}", "Table 3", show(paper), figure("unilu/M4", name),
+            exact(paper, paper), show,
         )
         for name, what, paper, show in alone
-    ]
+    ]  # fmt: skip
     found.append(
         Claim(
             id="F8-R5-above-4",
@@ -382,15 +321,11 @@ def _beyond() -> tuple[Claim, ...]:
             },
         ),
         Claim(
-            id="S5-low-use",
-            statement="UniLu, M=4: sharing only among HRR jobs lets normal jobs wait; their mean slowdown / plain M=4",
-            where="5.2 (our comparison)",
-            paper="not said",
-            measure=ratio(
-                figure("unilu-low-use/M4", "mean_slowdown_normal"), figure("unilu/M4", "mean_slowdown_normal")
-            ),
-            criterion=untested("The paper says nothing of it."),
-            show=plain,
+            "S5-low-use",
+            "UniLu, M=4: sharing only among HRR jobs lets normal jobs wait; their mean slowdown / plain M=4",
+            "5.2 (our comparison)", "not said",
+            ratio(figure("unilu-low-use/M4", "mean_slowdown_normal"), figure("unilu/M4", "mean_slowdown_normal")),
+            untested("The paper says nothing of it."), plain,
             also={"of HRR jobs": ratio(figure("unilu-low-use/M4", hrr), figure("unilu/M4", hrr))},
         ),
-    )
+    )  # fmt: skip
