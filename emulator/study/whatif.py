@@ -20,7 +20,7 @@ from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm.conf import release_in
-from emulator.schedulers.slurm.node_sizes import parameters_in
+from emulator.schedulers.slurm.node_sizes import parameters_in, says_select_type
 from emulator.schedulers.slurm.refusals import never_started
 from emulator.schedulers.slurm.releases import NEWEST, followed
 from emulator.schedulers.slurm.select import has_memory
@@ -218,7 +218,8 @@ def _shared(
         return work.jobs, {}, []
     counted: dict[str, int] = {}
     jobs = with_requests(work, log, counted=counted if has_memory(parameters) else None)
-    said = [f"jobs share nodes, as {conf.name} says (whole nodes: --procs-per-node)"]
+    by_default = "" if says_select_type(conf) else " by the default of SelectType"
+    said = [f"jobs share nodes, as {conf.name} says{by_default} (whole nodes: --procs-per-node)"]
     said += [f"{grouped(count)} jobs: {what}" for what, count in counted.items()]
     today: dict[str, Any] = {"select": {}}
     twin = _twin({**said_of, "select": {}, "preempt_type": "none"})

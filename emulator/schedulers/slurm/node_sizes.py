@@ -41,6 +41,11 @@ def parameters_in(conf: Path, release: Release) -> Parameters | None:
     return "CR_Core_Memory" if "memory" in words else "CR_Core"
 
 
+def says_select_type(conf: Path) -> bool:
+    """Whether a line says what jobs share of nodes. Raises ConfError."""
+    return any(line.name == "selecttype" for line in read_lines(conf))
+
+
 def sizes_in(conf: Path, node_count: int, parameters: Parameters) -> tuple[Size, ...]:
     """What each of so many nodes has, in their order. A core is what Slurm calls a CPU. Raises ConfError."""
     lines = read_lines(conf)

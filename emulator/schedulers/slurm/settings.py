@@ -22,7 +22,13 @@ from emulator.schedulers.slurm.constraints import (
     features_in,
     nodes_with,
 )
-from emulator.schedulers.slurm.node_sizes import fewest_cores_in, parameters_in, sizes_in, weights_in
+from emulator.schedulers.slurm.node_sizes import (
+    fewest_cores_in,
+    parameters_in,
+    says_select_type,
+    sizes_in,
+    weights_in,
+)
 from emulator.schedulers.slurm.preemption_settings import PreemptMode, PreemptType  # noqa: TC001 - as Path
 from emulator.schedulers.slurm.qos import NORMAL, read_qos
 from emulator.schedulers.slurm.releases import NEWEST, AsWritten, Release
@@ -269,8 +275,7 @@ class SlurmSettings:
         """A sentence on a `conf` without SelectType, whose default is another one than whole nodes."""
         if self.conf is None or self.select is not None:
             return
-        says = any(line.name == "selecttype" for line in read_lines(self.conf))
-        if not says and parameters_in(self.conf, self.said_release() or NEWEST):
+        if not says_select_type(self.conf) and parameters_in(self.conf, self.said_release() or NEWEST):
             yield f"{self.conf.name}: no SelectType, which means select/cons_tres since Slurm 23.11: {WHOLE_NODES}"
 
     def _of_site(self, node_count: int) -> SharedNodes | None:

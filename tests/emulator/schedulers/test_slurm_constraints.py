@@ -220,3 +220,14 @@ def test_sacct_json_says_constraints_and_types_of_gpus(tmp_path):
     }  # fmt: skip
     (tmp_path / "log.json").write_text(json.dumps({"jobs": [job]}))
     assert load(tmp_path / "log.json").names_of("Constraint") == {1: "(ib|avx)&gpu:a100"}
+
+
+def test_whatif_says_where_nodes_are_shared_by_default_alone(emulator, tmp_path):
+    (tmp_path / "log.txt").write_text(sacct("", ""))
+    words = ("whatif", "--log", "log.txt", "--slurm-conf", "slurm.conf", "--set", "bf_interval=60", "--json")
+    shared = "jobs share nodes, as slurm.conf says{} (whole nodes: --procs-per-node)"
+    assert shared.format("") in emulator(*words)["notes"]
+    lines = [line for line in CONF.splitlines() if not line.startswith("Select")]
+    (tmp_path / "slurm.conf").write_text("\n".join(lines) + "\n")
+    assert shared.format(" by the default of SelectType") in emulator(*words)["notes"]
+    assert "jobs share nodes" not in " ".join(emulator(*words, "--release", "22.05")["notes"])
