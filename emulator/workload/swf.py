@@ -11,7 +11,7 @@ comments after the numbers. All of these are read. A line with anything that is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from itertools import compress, pairwise
@@ -21,7 +21,7 @@ import numpy as np
 
 from emulator.workload.files import TraceError, has_returns_alone, open_trace, write_whole
 from emulator.workload.other_files import hint_of_bytes
-from emulator.workload.swf_bursts import without_bursts
+from emulator.workload.swf_bursts import BURSTS, are_bursts
 from emulator.workload.swf_header import HEADER_KEY, Header
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class SwfFormat:
         with open_trace(path) as stream:
             for block in _blocks(stream, path):
                 reader.take(block)
-        return without_bursts(reader.log())
+        return _without_bursts(reader.log())
 
     def read_blocks(self, path: Path, *, lenient: bool = False) -> Iterator[SwfLog]:
         """The log in parts, in order, each with the header so far; `malformed` counts the lines of its part."""
@@ -260,6 +260,15 @@ class SwfFormat:
                 if reader.chunks or reader.malformed:
                     yield reader.log()
                     reader.chunks, reader.malformed, reader.header.again = [], 0, 0
+
+
+def _without_bursts(log: SwfLog) -> SwfLog:
+    """The log without the lines of partial executions, counted."""
+    parts = are_bursts(log.column("number"), log.column("status"))
+    if not parts.any():
+        return log
+    columns = tuple(column[~parts] for column in log.columns)
+    return replace(log, columns=columns, passed_over={**log.passed_over, BURSTS: int(parts.sum())})
 
 
 def write_swf(log: SwfLog, path: Path) -> None:

@@ -7,26 +7,19 @@ used."
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from emulator.workload.swf import SwfLog
+    from numpy.typing import NDArray
 
 BURSTS = "partial executions of jobs (status 2, 3 or 4)"
 
 
-def without_bursts(log: SwfLog) -> SwfLog:
-    """The log without the lines of partial executions of jobs that have a line of their own, counted."""
-    status, number = log.column("status"), log.column("number")
+def are_bursts(
+    number: NDArray[np.int64] | NDArray[np.float64], status: NDArray[np.int64] | NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Which lines are partial executions of jobs that have a line of their own."""
     is_part = np.isin(status, (2, 3, 4))
-    if not is_part.any():
-        return log
-    is_part &= np.isin(number, number[~is_part]) & (number >= 0)
-    parts = int(is_part.sum())
-    if not parts:
-        return log
-    columns = tuple(column[~is_part] for column in log.columns)
-    return replace(log, columns=columns, passed_over={**log.passed_over, BURSTS: parts})
+    return is_part & np.isin(number, number[~is_part]) & (number >= 0)
