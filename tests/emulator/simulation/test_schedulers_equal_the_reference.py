@@ -95,7 +95,9 @@ def random_multifactor(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def kernel_run(jobs: list[Job], nodes: int, order: Order, backfill: str, options: Options) -> RunRecord:
+    """Only the order `priority` takes priorities."""
     chosen = {field.name: getattr(options, field.name) for field in fields(options)}
+    chosen |= {} if order == "priority" else {"priorities": {}}
     return simulate(job_table(jobs), nodes, SchedulerConfig(order=order, backfill=backfill, **chosen))  # type: ignore[arg-type]
 
 
