@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from operator import ge
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.select import Parameters
     from oracle.reference import Job
 
+Reference = TypeVar("Reference", bound=SlurmReference)
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "backfill": (True, False),
     "default_queue_depth": (1, 2, 5),
@@ -155,6 +156,14 @@ def association_of(said: Slurm, rules: Rules) -> dict[int, int]:
     return {number: places[name] for number, name in said.users.items() if name in places}
 
 
+def reference_of(
+    kind: type[Reference], said: Slurm, rules: Rules, jobs: list[Job], nodes: int, **more: Any
+) -> Reference:
+    """One of this kind for a case. `more`: its further fields."""
+    told = (said.queues, said.shares, said.user_qos, association_of(said, rules))
+    return kind(rules, nodes, jobs, *told, **more)
+
+
 def with_random_constraints(  # noqa: PLR0917
     seed: int,
     said: Slurm,
@@ -206,14 +215,12 @@ def agrees(seed: int, constrained: float = 0.33) -> None:
     said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, share=constrained)
     rules = replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes)
-    reference = SlurmReference(
+    reference = reference_of(
+        SlurmReference,
+        said,
         rules,
-        nodes,
         jobs,
-        said.queues,
-        said.shares,
-        said.user_qos,
-        association_of(said, rules),
+        nodes,
         may_have=may_have,
     )
     assert schedule(record) == reference.run(), f"seed {seed}"
@@ -239,14 +246,12 @@ def agrees_on_shared_nodes(seed: int) -> None:
     said, rules = replace(said, select=select), replace(rules, release=random_release(rng))
     said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, has, wants)
     record = with_rules(said, rules, jobs, nodes, wants)
-    reference = SharingReference(
+    reference = reference_of(
+        SharingReference,
+        said,
         rules,
-        nodes,
         jobs,
-        said.queues,
-        said.shares,
-        said.user_qos,
-        association_of(said, rules),
+        nodes,
         node_has=has,
         weights=[*select.on(nodes).weights],
         wants=wants,
@@ -271,14 +276,12 @@ def agrees_on_failing_nodes(seed: int) -> None:
     outages = random_outages(rng, nodes, longest_s, longest_drain_s=longest_s)
     rules = replace(rules, release=random_release(rng))
     record = with_rules(said, rules, jobs, nodes, outages=outages)
-    reference = SlurmReference(
+    reference = reference_of(
+        SlurmReference,
+        said,
         rules,
-        nodes,
         jobs,
-        said.queues,
-        said.shares,
-        said.user_qos,
-        association_of(said, rules),
+        nodes,
         outs=outages.outs,
     )
     assert_same_runs(record, reference, seed)
@@ -290,14 +293,12 @@ def agrees_on_preemption(seed: int) -> None:
     said, rules, jobs, nodes = random_case_of_preemption(rng)
     said, may_have = with_random_constraints(seed, said, rules, jobs, nodes)
     record = with_rules(said, rules, jobs, nodes)
-    reference = PreemptingReference(
+    reference = reference_of(
+        PreemptingReference,
+        said,
         rules,
-        nodes,
         jobs,
-        said.queues,
-        said.shares,
-        said.user_qos,
-        association_of(said, rules),
+        nodes,
         may_have=may_have,
     )
     assert_same_runs(record, reference, seed)
@@ -313,14 +314,12 @@ def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
     said = replace(said, select=replace(select, kinds=kinds))
     said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, has, wants)
     record = with_rules(said, rules, jobs, nodes, wants)
-    reference = PreemptingSharingReference(
+    reference = reference_of(
+        PreemptingSharingReference,
+        said,
         rules,
-        nodes,
         jobs,
-        said.queues,
-        said.shares,
-        said.user_qos,
-        association_of(said, rules),
+        nodes,
         node_has=has,
         weights=[1] * nodes,
         wants=wants,
