@@ -90,7 +90,7 @@ def unheard_setting(
                 else f"set live.batch.slurm.accounting to slurmdbd and {remedy}"
             )
         elif each.name == "message_timeout":
-            remedy = "a live run needs a longer one for its machine"
+            remedy = "say it in a slurm.conf, which the twin follows (a live run has a longer one, for its machine)"
         elif each.name == "queues":
             remedy = "say the same in live.batch.slurm.partitions"
         else:
