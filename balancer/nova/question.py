@@ -21,7 +21,7 @@ _LONG_POLL_S = 2.0
 """How often a create that waits looks whether anybody still wants it."""
 _PAUSE_S = 0.1
 _FRESH_S = 0.2
-"""For how long what Nova said of its hosts is taken as true."""
+"""For how long what Nova said of its hosts is taken as true, if the request did not wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +111,7 @@ class Question:
                 self._release(held)
                 held = frozenset()
                 turn += 1
+                has_waited = request.state == "waiting"
                 request, left = self._decided(request)
                 if request.state == "withdrawn" and left > len(self.free):
                     _log.info("%s: %d of %d servers are wanted", self._id, left, self._create.count)
@@ -118,9 +119,8 @@ class Question:
                     self._wait_for_the_rest_of(request)
                     continue
                 held = _nodes_of(request)
-                if wall_us() - self._seen_us < micros(_FRESH_S):
-                    return self._with_alternates(held)
-                if not self._look_again(held):
+                is_fresh = not has_waited and wall_us() - self._seen_us < micros(_FRESH_S)
+                if is_fresh or not self._look_again(held):
                     return self._with_alternates(held)
                 self._wait_for_the_rest_of(request)
         except BaseException:

@@ -142,18 +142,12 @@ def test_a_wait_in_which_nova_cannot_be_asked_is_withdrawn_and_the_error_is_rais
     assert [request.state for request in client(url).requests()] == ["withdrawn"]
 
 
-@pytest.fixture
-def stale(monkeypatch):
-    """Every answer of Nova is too old once a node is granted."""
-    monkeypatch.setattr("balancer.nova.question._FRESH_S", 0.0)
-
-
 def all_but(*hosts):
     return lambda asked: asked - set(hosts)
 
 
 def test_a_node_that_nova_can_use_no_more_after_the_wait_goes_back_and_the_next_is_waited_for_within_w(
-    busy, client, stale
+    busy, client
 ):
     w, url = busy("n01", nodes=2, idle_reserve_s=0)
     w.start_job("2.server", "n02")
@@ -173,7 +167,7 @@ def test_a_node_that_nova_can_use_no_more_after_the_wait_goes_back_and_the_next_
     assert last.deadline_s == first.deadline_s
 
 
-def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for_anew(busy, client, stale):
+def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for_anew(busy, client):
     w, url = busy("n02", "n01", nodes=3, idle_reserve_s=0)
     w.start_job("3.server", "n03")
     asked = create(2, hosts=HOSTS[:3])
@@ -186,7 +180,7 @@ def test_what_fits_of_a_grant_is_not_lost_to_anybody_while_the_rest_is_asked_for
     assert result == [{"n02", "n03"}]
 
 
-def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_none(busy, client, stale):
+def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_none(busy, client):
     w, url = busy("n01", nodes=2, idle_reserve_s=0)
     asked = create(2, hosts=HOSTS[:2])
     with running(lambda: asker(url).passing(asked, fitting=all_but("n01", "n02"))) as result:
@@ -197,7 +191,7 @@ def test_a_create_whose_nodes_nova_can_all_use_no_more_ends_at_once_and_keeps_no
     assert len(client(url).requests()) == 1
 
 
-def test_a_host_of_the_clouds_own_that_is_gone_after_the_wait_is_made_up_for(busy, stale):
+def test_a_host_of_the_clouds_own_that_is_gone_after_the_wait_is_made_up_for(busy):
     w, url = busy("n01", nodes=2)
     w.start_job("2.server", "n02")
     asked = create(2, hosts=("other", "n01", "n02"))
@@ -217,7 +211,7 @@ def test_what_is_granted_at_once_is_not_looked_at_again(served, monkeypatch):
     assert looks == []
 
 
-def test_when_nova_cannot_be_looked_at_again_what_was_granted_goes_back(busy, stale):
+def test_when_nova_cannot_be_looked_at_again_what_was_granted_goes_back(busy):
     w, url = busy("n01", nodes=1, idle_reserve_s=0)
 
     def fitting(_):
@@ -279,7 +273,7 @@ def test_a_host_that_is_not_its_own_is_asked_for_whatever_runs_there(served, cli
 
 
 def test_a_host_that_became_its_own_while_the_create_waited_passes_where_nova_wants_only_that(
-    busy, client, stale
+    busy, client
 ):
     """Two servers of an affinity group: while one waits the other starts, and then it can be nowhere else."""
     w, url = busy("n02", nodes=2, idle_reserve_s=0)
