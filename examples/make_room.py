@@ -16,7 +16,6 @@ class MakeRoom:
     _back: list[int] = field(init=False, default_factory=list)
 
     def on_begin(self, act):
-        act.watch_ends(True)
 
     def on_arrival(self, job, act):
         cluster, wanted = act.cluster, act.cluster.nodes_wanted(job)

@@ -37,7 +37,6 @@ class Script:
     seen: list[Any] = field(default_factory=list)
 
     def on_begin(self, act: Any) -> None:
-        act.watch_ends(True)
         self._next(act, -1)
 
     def _next(self, act: Any, now_us: int) -> None:

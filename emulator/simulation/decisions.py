@@ -91,6 +91,8 @@ class Decisions:
         self._at_preempted = ability(mechanism, HasPreempted)  # type: ignore[type-abstract]
         self._at_failure = ability(mechanism, HasFailures)  # type: ignore[type-abstract]
         self._at_pass = ability(mechanism, HasPass)  # type: ignore[type-abstract]
+        self.actions.watch_ends(self._at_job_end is not None)
+        self.actions.watch_passes(self._at_pass is not None)
 
     # What happens.
 

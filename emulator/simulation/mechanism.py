@@ -138,10 +138,10 @@ class Actions(Protocol):
         """Call `on_timer` at this time (a past one: at once); replaces an earlier wish."""
 
     def watch_ends(self, watching: bool) -> None:
-        """Call `on_job_end` whenever batch jobs ended, before the scheduling pass sees their nodes."""
+        """Whether to call `on_job_end`, until it is said anew. It is from the beginning; a run without is faster."""
 
     def watch_passes(self, watching: bool) -> None:
-        """Call `on_pass` after each scheduling pass."""
+        """Whether to call `on_pass`, until it is said anew. It is from the beginning; a run without is faster."""
 
 
 @runtime_checkable
@@ -165,13 +165,13 @@ class HasTimer(Protocol):
 @runtime_checkable
 class HasJobEnd(Protocol):
     def on_job_end(self, act: Actions) -> None:
-        """Batch jobs have ended (asked for with `watch_ends`); their nodes are idle and not given yet."""
+        """Batch jobs have ended; their nodes are idle, and no scheduling pass has seen them (see `watch_ends`)."""
 
 
 @runtime_checkable
 class HasPass(Protocol):
     def on_pass(self, act: Actions) -> None:
-        """The scheduler has started what it could (asked for with `watch_passes`)."""
+        """The scheduler has started what it could (see `watch_passes`)."""
 
 
 @runtime_checkable

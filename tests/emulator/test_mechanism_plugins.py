@@ -9,6 +9,7 @@ import pytest
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
+from scripted_run import jobs_of, run_script
 
 _PLUGINS = """
 from dataclasses import dataclass
@@ -68,6 +69,32 @@ def test_a_lease_that_nobody_would_serve_is_told_before_the_run():
         ScenarioError, match=r"^mechanism: job \d+ is an on-demand lease; .* has no on_arrival"
     ):
         run("only_a_machine", LEASES)
+
+
+class Listener:
+    """Hears of ends and passes, and of no more passes after its `last` one."""
+
+    def __init__(self, last):
+        self.last, self.heard = last, []
+
+    def on_arrival(self, job, act):
+        act.reject(job, "no leases here")
+
+    def on_job_end(self, act):
+        self.heard.append(("end", act.now_us, act.ended_jobs))
+
+    def on_pass(self, act):
+        self.heard.append(("pass", act.now_us))
+        act.watch_passes(sum(event == "pass" for event, *_ in self.heard) < self.last)
+
+
+def test_a_mechanism_with_on_job_end_and_on_pass_is_told_of_both_until_it_has_heard_enough():
+    jobs = jobs_of((0, 10, 1), (0, 20, 1), (5, 10, 1))
+    listener = Listener(last=3)
+    run_script(1, jobs, listener)
+    assert listener.heard == [
+        ("pass", 0), ("pass", 5), ("end", 10, [0]), ("pass", 10), ("end", 30, [1]), ("end", 40, [2]),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -272,9 +272,7 @@ def test_a_host_that_is_not_its_own_is_asked_for_whatever_runs_there(served, cli
     assert len(client(url).requests()) == 1 + (whose != "batch's")
 
 
-def test_a_host_that_became_its_own_while_the_create_waited_passes_where_nova_wants_only_that(
-    busy, client
-):
+def test_a_host_that_became_its_own_while_the_create_waited_passes_where_nova_wants_only_that(busy, client):
     """Two servers of an affinity group: while one waits the other starts, and then it can be nowhere else."""
     w, url = busy("n02", nodes=2, idle_reserve_s=0)
     assert lent(url, HOSTS[:2]) == ["n01"]

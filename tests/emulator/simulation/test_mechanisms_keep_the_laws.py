@@ -37,7 +37,6 @@ class Restless:
     def on_begin(self, act: Actions) -> None:
         self.is_batch = act.cluster.job_table().kind == Kind.BATCH
         self.stir(act)
-        act.watch_ends(True)
 
     def on_arrival(self, job: int, act: Actions) -> None:
         if self.rng.random() < 0.3:

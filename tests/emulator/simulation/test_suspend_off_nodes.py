@@ -253,7 +253,6 @@ class Restless:
         self.down = []
 
     def on_begin(self, act):
-        act.watch_ends(True)
         act.wake(3)
 
     def on_arrival(self, job, act):

@@ -35,8 +35,6 @@ class Rota:
         taken, _ = act.reserve([act.cluster.node_count - 1])
         self._kept.update(taken)
         act.wake(round(self.period_s * 1e6))
-        act.watch_ends(True)
-        act.watch_passes(True)
 
     def on_timer(self, act):
         self._resume_away(act)
@@ -239,8 +237,6 @@ class Failing:
     def on_begin(self, act):
         self._come("on_begin", act)
         act.reserve([0])
-        act.watch_ends(True)
-        act.watch_passes(True)
         act.wake(round(self.at_s * 1e6))
 
     def on_timer(self, act):
