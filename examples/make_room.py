@@ -15,8 +15,6 @@ class MakeRoom:
     _away: dict[int, list[int]] = field(init=False, default_factory=dict)
     _back: list[int] = field(init=False, default_factory=list)
 
-    def on_begin(self, act):
-
     def on_arrival(self, job, act):
         cluster, wanted = act.cluster, act.cluster.nodes_wanted(job)
         nodes = np.flatnonzero((cluster.node_job < 0) & (cluster.node_offline == 0)).tolist()
