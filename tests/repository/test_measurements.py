@@ -100,9 +100,9 @@ def test_the_page_shows_each_row() -> None:
         {"ability": "slurmdbd", "22.05": "\u2013", "24.11": "7 of 8", "26.05": "\u2013"},
         {
             "ability": "twin",
-            "22.05": "1 of 14; 1 near",
-            "24.11": "0 of 14; 0 near",
-            "26.05": "1 of 14; 1 near",
+            "22.05": "1 of 15; 1 near",
+            "24.11": "0 of 15; 0 near",
+            "26.05": "1 of 15; 1 near",
         },
     ]
     first = {
@@ -158,7 +158,7 @@ def test_the_page_says_what_was_not_measured() -> None:
     page = measurements_page.sections(few())
     count = len(list(measurements.SLICES.glob("*.yaml")))
     assert f"### Slurm 24.11\n\nNot measured: none of the {count} slices ran on it.\n" in page
-    assert f"### Slurm 26.05\n\n1 of {count} slices. Not measured: `gaia-cores`, `gaia-cores-wide`, " in page
+    assert f"### Slurm 26.05\n\n1 of {count} slices. Not measured: `gaia-constraints`, `gaia-cores`, " in page
 
 
 FIRST_COLUMNS = {"slice": "slurm_twin", "mechanism": "live", "log": "peers", "what": "speed"}
@@ -331,7 +331,7 @@ def test_a_speed_is_kept_in_three_figures_and_a_count_whole(
         ("slurm_twin", json.dumps(TWIN), "stdin: 0.differences: must be a list, not None"),
         ("slurm_twin", json.dumps(CALIBRATED | {"jobs": "many"}), "stdin: 0.jobs: must be a whole number, not 'many'"),
         ("slurm_twin", json.dumps(CALIBRATED | {"scenario": "site"}),
-         "stdin: 0.scenario: 'site' is none of the slices: gaia-cores, "),
+         "stdin: 0.scenario: 'site' is none of the slices: gaia-constraints, "),
     ],
 )  # fmt: skip
 def test_what_is_no_measurement_is_named_and_changes_nothing(
