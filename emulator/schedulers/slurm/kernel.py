@@ -138,11 +138,10 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
 
 
 @inner
-def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
+def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
     """Start jobs in queue order; the first of a partition that cannot start keeps its nodes from all who come after.
 
     One that asks for an advance reservation keeps those from others who ask for it, and is kept from them by nobody.
-    Returns whether a job was passed over for such a one.
     """
     job, queue, registers = state.job, state.queue, state.registers
     twin_registers, job_ext, parts, tests = twin.registers, twin.job_ext, twin.parts, twin.tests
@@ -156,25 +155,23 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
     for which in range(parts.shape[1]):
         twin.first_mask[which] = 0
     blocked = 0
-    looked_at = 0
-    passes_over = False
+    tested = 0
     place = registers.queue_lo
     while (
         place < registers.queue_hi
-        and looked_at <= depth
-        and (registers.idle_nodes > 0 or twin_registers.preempts or not passes_over)
+        and (registers.idle_nodes > 0 or twin_registers.preempts)
+        and blocked < twin_registers.partitions + reservations
     ):
-        if blocked == twin_registers.partitions + reservations:
-            return True
-        looked_at += 1
         row = queue[place]
         partition = job_ext[row].partition
         asks = job_ext[row].reservation >= 0
         mark = marks + (twin_registers.partitions + job_ext[row].reservation if asks else partition)
         if tests[mark]:
-            passes_over = True
             place += 1
             continue
+        if tested == depth:
+            return
+        tested += 1
         if is_over_limit(job, twin, row) or not may_run(twin, row, now, now + job[row].estimate_us):
             place += 1
             continue
@@ -195,7 +192,6 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
                 twin.first_mask[which] |= parts[partition, which]
             blocked += 1
         place += 1
-    return passes_over
 
 
 @inner
@@ -203,10 +199,7 @@ def note_event(twin_registers: TwinRegisters, now: int, makes_pass: bool) -> Non
     """Something happened that may let a job start: a pass is due at the next whole second that is late enough."""
     note_change(twin_registers, now)
     if makes_pass and twin_registers.pass_at_us == NEVER:
-        last, between = twin_registers.last_pass_us, twin_registers.sched_every_us
-        if twin_registers.passes_over and between:
-            last = max(last, (now - 1) // between * between)
-        earliest = max(now, last + twin_registers.pass_gap_us)
+        earliest = max(now, twin_registers.last_pass_us + twin_registers.pass_gap_us)
         twin_registers.pass_at_us = (earliest + SECOND - 1) // SECOND * SECOND
 
 
@@ -216,31 +209,6 @@ def goes_on(job: Jobs, registers: Registers, twin_registers: TwinRegisters) -> b
     return bool(
         registers.heap_n or next_submit(job, registers) != NEVER or twin_registers.release_at_us != NEVER
     )
-
-
-@inner
-def pass_if_due(state: State, twin: Twin, now: int) -> None:
-    """The pass that is due now, if one is: over all jobs at multiples of its interval."""
-    twin_registers = twin.registers
-    depth = twin_registers.depth
-    if (
-        twin_registers.sched_every_us
-        and twin_registers.full_changed
-        and now > 0
-        and now % twin_registers.sched_every_us == 0
-    ):
-        twin_registers.full_changed = twin_registers.preempts and changes_with_time(state, twin, now)
-        twin_registers.pass_at_us = now
-        depth = NEVER
-    if twin_registers.pass_at_us <= now:
-        twin_registers.pass_at_us = NEVER
-        twin_registers.last_pass_us = now
-        twin_registers.passes_over = main_pass(state, twin, now, depth)
-        # With time who is in time for no reservation any more keeps nobody back, who is old enough does, and who has
-        # run for long enough can be preempted.
-        by_time = twin.times.shape[0] or twin_registers.min_age_us or twin_registers.preempts
-        if twin_registers.passes_over and by_time and goes_on(state.job, state.registers, twin_registers):
-            note_change(twin_registers, now)
 
 
 @compiled
@@ -275,7 +243,20 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
             note_change(twin_registers, now)
     if twin_registers.resubmits:
         sort_resubmitted(state, twin)
-    pass_if_due(state, twin, now)
+    depth = twin_registers.depth
+    if (
+        twin_registers.sched_every_us
+        and twin_registers.full_changed
+        and now > 0
+        and now % twin_registers.sched_every_us == 0
+    ):
+        twin_registers.full_changed = twin_registers.preempts and changes_with_time(state, twin, now)
+        twin_registers.pass_at_us = now
+        depth = NEVER
+    if twin_registers.pass_at_us <= now:
+        twin_registers.pass_at_us = NEVER
+        twin_registers.last_pass_us = now
+        main_pass(state, twin, now, depth)
     if twin_registers.fill_at_us <= now:
         fill(state, twin, now)
 

@@ -75,45 +75,20 @@ def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
     return True
 
 
-@inlined
-def cycle_after(twin_registers: TwinRegisters, last: int, change: int) -> int:
-    """When the cycle comes that follows a change, after this last one."""
-    every = twin_registers.fill_every_us
-    if last + every > change:
-        return last + every
-    return change + min(twin_registers.quiet_wait_us, every)
-
-
 @inner
 def note_change(twin_registers: TwinRegisters, now: int) -> None:
-    """Something happened that a pass over all jobs and a backfill cycle have to look at.
-
-    Cycles that nothing but others, or passes over all jobs, have brought until now are not done: they start nobody.
-    """
+    """Something happened that a pass over all jobs and a backfill cycle have to look at."""
     twin_registers.full_changed = 1
     every, last = twin_registers.fill_every_us, twin_registers.last_fill_us
     if every == 0 or twin_registers.fill_at_us != NEVER:
         return
     soon = (now + SECOND - 1) // SECOND * SECOND
-    if twin_registers.fills_go_on:
+    if twin_registers.fills_go_on:  # those until now have started nobody
         twin_registers.fill_at_us = last + max((soon - last + every - 1) // every, 1) * every
-        return
-    if twin_registers.passes_over and twin_registers.sched_every_us and last >= 0:
-        full = next_full_pass(twin_registers, last)
-        while full < soon:
-            due = cycle_after(twin_registers, last, full)
-            if due >= soon:
-                twin_registers.fill_at_us = due
-                return
-            last = due
-            full = next_full_pass(twin_registers, last)
-    twin_registers.fill_at_us = cycle_after(twin_registers, last, soon)
-
-
-@inlined
-def next_full_pass(twin_registers: TwinRegisters, now: int) -> int:
-    """When the next pass over all jobs comes after then."""
-    return (now // twin_registers.sched_every_us + 1) * twin_registers.sched_every_us
+    elif last + every > soon:
+        twin_registers.fill_at_us = last + every
+    else:
+        twin_registers.fill_at_us = soon + min(twin_registers.quiet_wait_us, every)
 
 
 @inlined

@@ -56,8 +56,6 @@ class TwinRegisters:
     last_fill_us: int
     fills_go_on: int
     """After the last cycle others follow, one every `fill_every_us`, though nothing happens."""
-    passes_over: int
-    """The last pass passed a job over, which is a change: so will the next passes over all jobs."""
     slots_n: int
     looks: int
     """How often what runs was counted for the limits."""
