@@ -138,10 +138,10 @@ class Actions(Protocol):
         """Call `on_timer` at this time (a past one: at once); replaces an earlier wish."""
 
     def watch_ends(self, watching: bool) -> None:
-        """Whether to call `on_job_end`, until it is said anew. It is from the beginning; a run without is faster."""
+        """Whether `on_job_end` is called from now on. At first it is; a run without is faster."""
 
     def watch_passes(self, watching: bool) -> None:
-        """Whether to call `on_pass`, until it is said anew. It is from the beginning; a run without is faster."""
+        """Whether `on_pass` is called from now on. At first it is; a run without is faster."""
 
 
 @runtime_checkable
