@@ -412,6 +412,7 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("pass_at_us", t.NEVER),
         ("last_pass_us", _LONG_AGO_US),
         ("fill_at_us", t.NEVER),
+        ("again_at_us", t.NEVER),
         ("last_fill_us", _LONG_AGO_US),
         ("release_at_us", t.NEVER),
         ("quiet_wait_us", rules.bf_after_quiet * US),

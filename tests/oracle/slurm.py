@@ -384,17 +384,18 @@ class SlurmReference:
     # -- the main loop -------------------------------------------------------------------------------------
 
     def main_pass(self, now: int, depth: float) -> None:
+        """Who is passed over is looked at, and written down, which a backfill cycle takes for a change."""
         self.pass_at, self.last_pass = NEVER, now
         blocked: set[Reserved | str] = set()
         kept: set[int] = set()
-        tested = 0
-        for job in list(self.queue):
+        passes_over = False
+        for looked_at, job in enumerate(list(self.queue)):
+            if looked_at > depth:
+                break
             own = self.own(job)
             if (own or self.partition(job)) in blocked:
+                passes_over = True
                 continue
-            if tested == depth:
-                break
-            tested += 1
             if self.is_over_limit(job) or not self.may_run(job, now):
                 continue
             left = self.open_nodes(job, now) - (set() if own else kept)
@@ -409,6 +410,8 @@ class SlurmReference:
                 elif others_leave or not self.is_kept_out(job, now, kept):
                     blocked.add(self.partition(job))
                     kept |= self.partition_nodes(job)
+        if passes_over and (self.running or self.future or self.held):
+            self.note_change(now)
 
     # -- backfill ------------------------------------------------------------------------------------------
 
@@ -437,6 +440,8 @@ class SlurmReference:
         planned = {node for _, _, nodes in reserved for node in nodes}
         busy = {node for run in self.running.values() for node in run.nodes}
         self.fills_go_on |= not planned <= busy or (bool(reserved) and rules.since_24_11)
+        if self.fills_go_on and (self.running or self.future or self.held):
+            self.note_change(now)
 
     def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
         """The blocks that are reserved: from that of the begin to before that of the end, since 24.11 with it."""

@@ -13,6 +13,7 @@ from emulator.kernel.structures import queue_remove_at
 from emulator.kernel.tables import (
     NEVER,
 )
+from emulator.schedulers.slurm.cycles import goes_on, note_cycle_that_finds
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_choice import pick, pick_shared
 from emulator.schedulers.slurm.node_sharing import (
@@ -23,7 +24,7 @@ from emulator.schedulers.slurm.node_sharing import (
     list_running,
 )
 from emulator.schedulers.slurm.nodes import start_picked
-from emulator.schedulers.slurm.preemption import mark_leavers, may_preempt
+from emulator.schedulers.slurm.preemption import changes_with_time, is_cleaned, mark_leavers, may_preempt
 from emulator.schedulers.slurm.preemption_sharing import make_others_leave
 from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
@@ -287,8 +288,13 @@ def earliest(state: State, twin: Twin, row: int, now: int) -> int:
             tried = begin if begin > tried else tried + twin_registers.resolution_us
         elif is_new and begin > later:
             tried = later
+        elif is_late:
+            twin_registers.opens_us = min(twin_registers.opens_us, begin - twin_registers.window_us)
+            return NEVER
         else:
-            return NEVER if is_late else begin
+            return begin
+    if tried != NEVER:
+        twin_registers.opens_us = min(twin_registers.opens_us, tried - twin_registers.window_us)
     return NEVER
 
 
@@ -381,6 +387,7 @@ def begin_cycle(state: State, twin: Twin, now: int) -> int:
     twin_registers.fill_at_us = NEVER
     twin_registers.last_fill_us = now
     twin_registers.fills_go_on = 0
+    twin_registers.opens_us = twin_registers.again_at_us = NEVER
     for which in range(twin.planned.shape[0]):
         twin.planned[which] = 0
     for whose in range(tests.shape[0] if twin_registers.max_user else 0):
@@ -394,6 +401,17 @@ def begin_cycle(state: State, twin: Twin, now: int) -> int:
     look_at_running(state, twin, now)
     begin_plan(twin, now)
     return waiting
+
+
+@inner
+def keep_nodes(state: State, twin: Twin, row: int, begin: int, now: int) -> None:
+    """Reserve a job's nodes for later, if it is old enough."""
+    twin_registers, job_ext = twin.registers, twin.job_ext
+    old_at = job_ext[row].eligible_us + twin_registers.min_age_us
+    if now >= old_at:
+        reserve(twin, job_ext[row].nodes, begin, begin + state.job[row].estimate_us, now)
+    else:
+        twin_registers.opens_us = min(twin_registers.opens_us, old_at)
 
 
 @inner
@@ -419,8 +437,6 @@ def fill(state: State, twin: Twin, now: int) -> None:
         if is_over_limit(job, twin, row):
             place += 1
             continue
-        needed = job_ext[row].nodes
-        limit = job[row].estimate_us
         begin = earliest(state, twin, row, now)
         if begin == now and twin_registers.preempts:
             begin = after_others(state, twin, row, now)
@@ -430,8 +446,12 @@ def fill(state: State, twin: Twin, now: int) -> None:
             count_job(job, twin, row)
             note_start(state, twin, row, now)
             continue
-        if begin != NEVER and now - job_ext[row].eligible_us >= twin_registers.min_age_us:
-            reserve(twin, needed, begin, begin + limit, now)
+        if begin != NEVER:
+            keep_nodes(state, twin, row, begin, now)
         place += 1
     if is_planned_idle(state, twin):
         twin_registers.fills_go_on = 1
+    twin_registers.fills_bring_passes = twin_registers.fills_go_on and goes_on(job, registers, twin_registers)
+    if twin_registers.preempts and (changes_with_time(state, twin, now) or is_cleaned(twin, now)):
+        twin_registers.opens_us = now + 1
+    note_cycle_that_finds(twin_registers, twin_registers.opens_us)

@@ -21,17 +21,18 @@ from emulator.kernel.tables import (
     Stop,
 )
 from emulator.schedulers.slurm.backfill import fill
+from emulator.schedulers.slurm.cycles import goes_on, note_change, note_cycle_that_finds, note_event
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
-from emulator.schedulers.slurm.nodes import note_change, open_for, place_now, start_picked
+from emulator.schedulers.slurm.nodes import open_for, place_now, start_picked
 from emulator.schedulers.slurm.preemption import changes_with_time, leave, leaves_at_end
 from emulator.schedulers.slurm.preemption_sharing import make_others_leave
 from emulator.schedulers.slurm.reservation_masks import is_boundary, is_kept_out, may_run, next_boundary
-from emulator.schedulers.slurm.tables import SECOND, TIER_STEP
+from emulator.schedulers.slurm.tables import TIER_STEP
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import Jobs, Registers, State
-    from emulator.schedulers.slurm.tables import Twin, TwinRegisters
+    from emulator.schedulers.slurm.tables import Twin
 
 
 @inner
@@ -102,8 +103,7 @@ def release(state: State, twin: Twin, now: int) -> None:
                 job[row].key = key_of(twin, row, used, now)
             queue_insert(job, queue, registers, row)
     twin_registers.full_changed = 1
-    if twin_registers.fills_go_on:
-        note_change(twin_registers, now)
+    note_cycle_that_finds(twin_registers, now)
 
 
 @inner
@@ -138,10 +138,11 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
 
 
 @inner
-def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
+def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
     """Start jobs in queue order; the first of a partition that cannot start keeps its nodes from all who come after.
 
     One that asks for an advance reservation keeps those from others who ask for it, and is kept from them by nobody.
+    Returns whether a job was passed over for such a one.
     """
     job, queue, registers = state.job, state.queue, state.registers
     twin_registers, job_ext, parts, tests = twin.registers, twin.job_ext, twin.parts, twin.tests
@@ -155,23 +156,25 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
     for which in range(parts.shape[1]):
         twin.first_mask[which] = 0
     blocked = 0
-    tested = 0
+    looked_at = 0
+    passes_over = False
     place = registers.queue_lo
     while (
         place < registers.queue_hi
-        and (registers.idle_nodes > 0 or twin_registers.preempts)
-        and blocked < twin_registers.partitions + reservations
+        and looked_at <= depth
+        and (registers.idle_nodes > 0 or twin_registers.preempts or not passes_over)
     ):
+        if blocked == twin_registers.partitions + reservations:
+            return True
+        looked_at += 1
         row = queue[place]
         partition = job_ext[row].partition
         asks = job_ext[row].reservation >= 0
         mark = marks + (twin_registers.partitions + job_ext[row].reservation if asks else partition)
         if tests[mark]:
+            passes_over = True
             place += 1
             continue
-        if tested == depth:
-            return
-        tested += 1
         if is_over_limit(job, twin, row) or not may_run(twin, row, now, now + job[row].estimate_us):
             place += 1
             continue
@@ -192,23 +195,36 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> None:
                 twin.first_mask[which] |= parts[partition, which]
             blocked += 1
         place += 1
+    return passes_over
 
 
 @inner
-def note_event(twin_registers: TwinRegisters, now: int, makes_pass: bool) -> None:
-    """Something happened that may let a job start: a pass is due at the next whole second that is late enough."""
-    note_change(twin_registers, now)
-    if makes_pass and twin_registers.pass_at_us == NEVER:
-        earliest = max(now, twin_registers.last_pass_us + twin_registers.pass_gap_us)
-        twin_registers.pass_at_us = (earliest + SECOND - 1) // SECOND * SECOND
-
-
-@inner
-def goes_on(job: Jobs, registers: Registers, twin_registers: TwinRegisters) -> bool:
-    """Whether jobs run, will be submitted, or are held back."""
-    return bool(
-        registers.heap_n or next_submit(job, registers) != NEVER or twin_registers.release_at_us != NEVER
-    )
+def pass_if_due(state: State, twin: Twin, now: int) -> None:
+    """The pass that is due now, if one is: over all jobs at multiples of its interval."""
+    twin_registers = twin.registers
+    depth = twin_registers.depth
+    if (
+        twin_registers.sched_every_us
+        and twin_registers.full_changed
+        and now > 0
+        and now % twin_registers.sched_every_us == 0
+    ):
+        twin_registers.full_changed = twin_registers.preempts and changes_with_time(state, twin, now)
+        twin_registers.pass_at_us = now
+        depth = NEVER
+    if twin_registers.pass_at_us <= now:
+        twin_registers.pass_at_us = NEVER
+        twin_registers.last_pass_us = now
+        passes_over = main_pass(state, twin, now, depth) and goes_on(
+            state.job, state.registers, twin_registers
+        )
+        # With time who is in time for no reservation any more keeps nobody back, who is old enough does, and who has
+        # run for long enough can be preempted. Otherwise what follows from pass to pass over all jobs is counted.
+        by_time = twin.times.shape[0] or twin_registers.min_age_us or twin_registers.preempts
+        is_counted = twin_registers.passes_over and depth == NEVER and not by_time
+        if passes_over and not is_counted:
+            note_change(twin_registers, now)
+        twin_registers.passes_over = passes_over and twin_registers.sched_every_us > 0
 
 
 @compiled
@@ -221,7 +237,11 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
     if twin_registers.fill_at_us < now:  # nobody waited then
         twin_registers.last_fill_us = twin_registers.fill_at_us
         twin_registers.fill_at_us = NEVER
-        twin_registers.fills_go_on = 0
+        twin_registers.fills_go_on = twin_registers.fills_bring_passes = 0
+    if twin_registers.again_at_us < now:
+        twin_registers.again_at_us = NEVER
+    if registers.queue_lo == registers.queue_hi:
+        twin_registers.passes_over = 0
     released = twin_registers.release_at_us <= now
     if released:
         release(state, twin, now)
@@ -243,21 +263,8 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
             note_change(twin_registers, now)
     if twin_registers.resubmits:
         sort_resubmitted(state, twin)
-    depth = twin_registers.depth
-    if (
-        twin_registers.sched_every_us
-        and twin_registers.full_changed
-        and now > 0
-        and now % twin_registers.sched_every_us == 0
-    ):
-        twin_registers.full_changed = twin_registers.preempts and changes_with_time(state, twin, now)
-        twin_registers.pass_at_us = now
-        depth = NEVER
-    if twin_registers.pass_at_us <= now:
-        twin_registers.pass_at_us = NEVER
-        twin_registers.last_pass_us = now
-        main_pass(state, twin, now, depth)
-    if twin_registers.fill_at_us <= now:
+    pass_if_due(state, twin, now)
+    if min(twin_registers.fill_at_us, twin_registers.again_at_us) <= now:
         fill(state, twin, now)
 
 
@@ -269,7 +276,8 @@ def next_timer(job: Jobs, registers: Registers, twin: Twin) -> int:
     if registers.queue_lo == registers.queue_hi:
         return held
     now = registers.now
-    at: int = min(held, twin_registers.pass_at_us, twin_registers.fill_at_us, next_boundary(twin, now))
+    at: int = min(held, twin_registers.pass_at_us, twin_registers.fill_at_us, twin_registers.again_at_us)
+    at = min(at, next_boundary(twin, now))
     if twin_registers.sched_every_us and twin_registers.full_changed:
         at = min(at, (now // twin_registers.sched_every_us + 1) * twin_registers.sched_every_us)
     if twin_registers.calc_every_us and goes_on(job, registers, twin_registers):

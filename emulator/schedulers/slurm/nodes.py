@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 from emulator.kernel.compiled import inlined, inner
 from emulator.kernel.occupancy import start_chosen
 from emulator.kernel.structures import free_move, heap_push, heap_remove
-from emulator.kernel.tables import (
-    NEVER,
-)
+from emulator.schedulers.slurm.cycles import note_change
 from emulator.schedulers.slurm.node_choice import pick, pick_shared
 from emulator.schedulers.slurm.node_sharing import choose_cores, shared_room
 from emulator.schedulers.slurm.reservation_masks import close_reserved
-from emulator.schedulers.slurm.tables import CHECK_EVERY, SECOND
+from emulator.schedulers.slurm.tables import CHECK_EVERY
 
 if TYPE_CHECKING:
     from emulator.kernel.tables import State
-    from emulator.schedulers.slurm.tables import Twin, TwinRegisters
+    from emulator.schedulers.slurm.tables import Twin
 
 
 @inlined
@@ -73,22 +71,6 @@ def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
         return False
     pick(twin.second_mask, twin.nodes, 0, needed)
     return True
-
-
-@inner
-def note_change(twin_registers: TwinRegisters, now: int) -> None:
-    """Something happened that a pass over all jobs and a backfill cycle have to look at."""
-    twin_registers.full_changed = 1
-    every, last = twin_registers.fill_every_us, twin_registers.last_fill_us
-    if every == 0 or twin_registers.fill_at_us != NEVER:
-        return
-    soon = (now + SECOND - 1) // SECOND * SECOND
-    if twin_registers.fills_go_on:  # those until now have started nobody
-        twin_registers.fill_at_us = last + max((soon - last + every - 1) // every, 1) * every
-    elif last + every > soon:
-        twin_registers.fill_at_us = last + every
-    else:
-        twin_registers.fill_at_us = soon + min(twin_registers.quiet_wait_us, every)
 
 
 @inlined

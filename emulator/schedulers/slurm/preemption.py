@@ -13,9 +13,10 @@ from emulator.kernel.occupancy import end_job
 from emulator.kernel.reshape import retime
 from emulator.kernel.structures import heap_remove
 from emulator.kernel.tables import NEVER
+from emulator.schedulers.slurm.cycles import note_change, note_pass
 from emulator.schedulers.slurm.limits import count_running
 from emulator.schedulers.slurm.node_choice import pick
-from emulator.schedulers.slurm.nodes import next_check, note_change
+from emulator.schedulers.slurm.nodes import next_check
 from emulator.schedulers.slurm.tables import HOLD, SECOND, PreemptMode
 
 if TYPE_CHECKING:
@@ -211,8 +212,7 @@ def make_leave(state: State, twin: Twin, row: int, now: int) -> None:
         heap_remove(state.heap, registers, row)
     leave(state, twin, row, now)
     note_change(twin_registers, now)
-    earliest = max(free_us, twin_registers.last_pass_us + twin_registers.pass_gap_us)
-    twin_registers.pass_at_us = min(twin_registers.pass_at_us, (earliest + SECOND - 1) // SECOND * SECOND)
+    note_pass(twin_registers, free_us, now)
 
 
 @inner
@@ -255,6 +255,15 @@ def changes_with_time(state: State, twin: Twin, now: int) -> bool:
             found |= job_ext[row].in_grace
             found |= now < job[row].start_us + job_ext[row].exempt_us
     return found != 0
+
+
+@inner
+def is_cleaned(twin: Twin, now: int) -> bool:
+    """Whether there is a node that nobody has any more, and nobody may have yet."""
+    found = False
+    for which in range(twin.nodes.shape[0]):
+        found |= twin.nodes[which].cleaned_us > now
+    return found
 
 
 @compiled

@@ -56,6 +56,14 @@ class TwinRegisters:
     last_fill_us: int
     fills_go_on: int
     """After the last cycle others follow, one every `fill_every_us`, though nothing happens."""
+    fills_bring_passes: int
+    """Each of these is followed by a pass over all jobs: something runs, or is to come."""
+    opens_us: int
+    """When the first of the plans that were too far away in the last cycle comes within the window."""
+    again_at_us: int
+    """When a cycle comes that finds such a plan, though nothing happens until then."""
+    passes_over: int
+    """The last pass passed a job over, which is a change: so will the next passes over all jobs."""
     slots_n: int
     looks: int
     """How often what runs was counted for the limits."""

@@ -99,6 +99,23 @@ def test_cycles_follow_one_another_while_a_node_that_is_planned_is_idle() -> Non
     assert starts(late, 4, bf_window=1) == [0, 300, 100], "nothing is planned"
 
 
+def test_a_cycle_without_a_change_finds_a_plan_that_has_come_within_the_window() -> None:
+    """The head is planned from second 60 on. Then the next one, which it overlaps, holds nobody back any more."""
+    ends: list[Row] = [(0, 100, 120, 1), (0, 360, 360, 1)]
+    rows: list[Row] = [*ends, (1, 10, 60, 4), (2, 10, 300, 3), (3, 180, 180, 2)]
+    assert starts(rows, 4, bf_window=5)[4] == 60
+    assert starts(rows, 4, bf_window=6)[4] == 30, "it is within the window at once"
+    assert starts(rows, 4, bf_window=4)[4] == 120, "the first job ends before it is"
+
+
+def test_a_pass_that_passes_a_job_over_brings_a_cycle() -> None:
+    """Read in the log of Slurm 22.05: cycles come with the pass over all jobs, each minute, while two wait."""
+    late: Row = (75, 100, 100, 1)
+    assert starts([*BLOCKED[:2], late], 4, bf_window=1) == [0, 300, 75], "one waits, and nothing is planned"
+    assert starts([*BLOCKED[:2], BLOCKED[1], late], 4, bf_window=1) == [0, 300, 360, 90]
+    assert starts([*BLOCKED[:2], BLOCKED[1], late], 4, bf_window=1, sched_interval=-1) == [0, 300, 360, 75]
+
+
 def test_a_limit_that_ends_when_a_reservation_begins_is_too_long() -> None:
     """Recorded on Slurm 22.05, as is the next one."""
     assert starts([(0, 300, 300, 3), (1, 60, 60, 4), (2, 100, 240, 1)], 4, bf_interval=60) == [0, 300, 360]
@@ -143,16 +160,20 @@ def test_a_job_is_planned_on_what_is_free_when_the_first_of_several_jobs_that_en
     assert starts(rows, 4) == [0, 0, 600, 600], "the free node is kept for the head, so the last job waits"
 
 
+def jobs_of(rows: list[tuple[int, int, int, int]]) -> list[Job]:
+    """Rows of submit and run in seconds, nodes and queue."""
+    return [
+        Job(number, at * US, run_s * US, run_s * US, nodes, queue)
+        for number, (at, run_s, nodes, queue) in enumerate(rows, 1)
+    ]
+
+
 def test_the_main_loop_keeps_nodes_for_a_job_of_a_higher_partition_from_the_lower_ones() -> None:
     """Recorded on Slurm 22.05: they start by backfill, where they do not delay it."""
     parts = (Partition("high", priority_tier=2), Partition("low", nodes=(1, 2, 3)))
     rules = Rules(partitions=parts, default_partition="high")
     rows = [(0, 300, 3, 1), (1, 60, 4, 1), (2, 60, 1, 2), (2, 600, 1, 2)]
-    jobs = [
-        Job(number, at * US, run_s * US, run_s * US, nodes, queue)
-        for number, (at, run_s, nodes, queue) in enumerate(rows, 1)
-    ]
-    record = with_rules(Slurm(queues={1: "high", 2: "low"}), rules, jobs, 4)
+    record = with_rules(Slurm(queues={1: "high", 2: "low"}), rules, jobs_of(rows), 4)
     assert [each / US for each in record.start_us.tolist()] == [0, 300, 30, 360]
 
 
@@ -188,6 +209,24 @@ def test_only_so_many_jobs_are_tried() -> None:
     assert starts(row, 4)[3] == 30
     assert starts(row, 4, bf_max_job_test=2)[3] == 360
     assert starts(row, 4, bf_max_job_user=2)[3] == 360
+
+
+@pytest.mark.parametrize(("depth", "last_start_s"), [(3, 2), (2, 360)])
+def test_a_pass_looks_at_one_job_more_than_its_depth_and_those_it_passes_over_count(
+    depth: int, last_start_s: int
+) -> None:
+    """By the sources of all three releases: `job_depth++ > def_job_limit`, before they look at the partition."""
+    parts = (Partition("high", nodes=(0, 1, 2, 3), priority_tier=2), Partition("low", nodes=(4,)))
+    rules = Rules(
+        partitions=parts,
+        default_partition="high",
+        default_queue_depth=depth,
+        sched_interval=-1,
+        backfill=False,
+    )
+    rows = [(0, 300, 3, 1), *[(1, 60, 4, 1)] * 3, (2, 60, 1, 2)]
+    record = with_rules(Slurm(queues={1: "high", 2: "low"}), rules, jobs_of(rows), 5)
+    assert [each / US for each in record.start_us.tolist()] == [0, 300, 360, 420, last_start_s]
 
 
 def test_a_job_is_killed_at_the_first_check_after_its_limit() -> None:
