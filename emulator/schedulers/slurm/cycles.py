@@ -57,23 +57,44 @@ def cycle_on_grid(twin_registers: TwinRegisters, change: int) -> int:
 
 
 @inner
+def counted_cycles(twin_registers: TwinRegisters, until: int) -> tuple[int, int]:
+    """The last cycle before then, with those that passes over all jobs brought; and the next, NEVER if none is due."""
+    last: int = twin_registers.last_fill_us
+    due: int = NEVER
+    if twin_registers.passes_over and last >= 0:
+        full = next_full_pass(twin_registers, last)
+        while full < until and due == NEVER:
+            due = cycle_after(twin_registers, last, full)
+            if due < until:
+                last, due, full = due, NEVER, next_full_pass(twin_registers, due)
+    return last, due
+
+
+@inner
 def note_change(twin_registers: TwinRegisters, now: int) -> None:
     """Something happened that a pass over all jobs and a backfill cycle have to look at."""
     twin_registers.full_changed = 1
     if twin_registers.fill_every_us == 0 or twin_registers.fill_at_us != NEVER:
         return
-    last, soon = twin_registers.last_fill_us, whole_second(now)
+    soon = whole_second(now)
     if twin_registers.fills_go_on:
         twin_registers.fill_at_us = cycle_on_grid(twin_registers, soon)
         return
-    due: int = NEVER
-    if twin_registers.passes_over and last >= 0:
-        full = next_full_pass(twin_registers, last)
-        while full < soon and due == NEVER:
-            due = cycle_after(twin_registers, last, full)
-            if due < soon:
-                last, due, full = due, NEVER, next_full_pass(twin_registers, due)
+    last, due = counted_cycles(twin_registers, soon)
     twin_registers.fill_at_us = min(due, cycle_after(twin_registers, last, soon))
+
+
+@inner
+def note_passed_over(twin_registers: TwinRegisters, passes_over: bool, now: int) -> None:
+    """Whether passes over all jobs bring cycles from now on: the last pass has passed a job over."""
+    goes = passes_over and twin_registers.sched_every_us > 0
+    is_open = twin_registers.fill_at_us == NEVER and twin_registers.fills_go_on == 0
+    if twin_registers.passes_over and not goes and is_open:
+        last, due = counted_cycles(twin_registers, now)
+        twin_registers.last_fill_us = last
+        twin_registers.fill_at_us = due
+        twin_registers.again_at_us = NEVER
+    twin_registers.passes_over = goes
 
 
 @inner

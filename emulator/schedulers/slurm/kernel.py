@@ -21,7 +21,13 @@ from emulator.kernel.tables import (
     Stop,
 )
 from emulator.schedulers.slurm.backfill import fill
-from emulator.schedulers.slurm.cycles import goes_on, note_change, note_cycle_that_finds, note_event
+from emulator.schedulers.slurm.cycles import (
+    goes_on,
+    note_change,
+    note_cycle_that_finds,
+    note_event,
+    note_passed_over,
+)
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
 from emulator.schedulers.slurm.nodes import open_for, place_now, start_picked
@@ -224,7 +230,7 @@ def pass_if_due(state: State, twin: Twin, now: int) -> None:
         is_counted = twin_registers.passes_over and depth == NEVER and not by_time
         if passes_over and not is_counted:
             note_change(twin_registers, now)
-        twin_registers.passes_over = passes_over and twin_registers.sched_every_us > 0
+        note_passed_over(twin_registers, passes_over, now)
 
 
 @compiled
