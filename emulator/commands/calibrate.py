@@ -18,6 +18,7 @@ from emulator.terminal import InputError
 if TYPE_CHECKING:
     from emulator.live.slurm.calibration import Calibration
 
+_LATE_S = 2
 _MOST = 20
 
 
@@ -101,6 +102,11 @@ def _show(found: Calibration) -> None:
         f"starts: {found.median_start_off_s:g} s apart in the median; {number_of(len(apart), 'job')} more than "
         f"bf_interval ({found.bf_interval_s} s)"
     )
+    if found.handover_s >= _LATE_S:
+        click.echo(
+            f"Slurm starts those that follow an end {found.handover_s:.1f} s later than the twin in the median of"
+            f" {found.handovers}: so long its daemons need at this speed (a lower live.speed makes it less)"
+        )
     for each in apart[:_MOST]:
         why = (
             "the first of its kind"

@@ -57,6 +57,9 @@ class Calibration:
     `twin_least_mean_wait_s`, `twin_most_mean_wait_s`: of the twin where its first backfill cycle after a pause comes
     some seconds later, and its minutes begin elsewhere. When Slurm's did no log tells, and a job that misses one by a
     second may wait for hours: what is within is chance.
+
+    `handover_s`: of the `handovers` jobs that start in the twin as another ends, how much later they do on Slurm, in
+    the median; 0 of none. It is what its daemons need on this machine, times the speed, and adds up from job to job.
     """
 
     jobs: int
@@ -67,6 +70,8 @@ class Calibration:
     mean_wait_off: float
     median_start_off_s: float
     bf_interval_s: int
+    handovers: int
+    handover_s: float
     differences: tuple[Difference, ...]
 
 
@@ -157,7 +162,8 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     real_s = seconds(int((real_us - submit_us).mean()))
     twin_s = means_s[0]
     apart = np.abs(twin_us - real_us) > max(every_s, 0) * US
-    ends_us = np.maximum(record.end_us[batch], twin_end_us)
+    real_end_us = record.end_us[batch]
+    late_us = _late_after_ends(twin_us, twin_end_us, real_us, real_end_us, every_s * US)
     return Calibration(
         jobs=len(jobs),
         real_mean_wait_s=real_s,
@@ -167,8 +173,32 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
         mean_wait_off=twin_s / real_s - 1 if real_s else float(twin_s > 0),
         median_start_off_s=float(np.median(np.abs(twin_us - real_us))) / US,
         bf_interval_s=every_s,
-        differences=_differences(jobs, submit_us, real_us, twin_us, ends_us, apart),
+        handovers=len(late_us),
+        handover_s=float(np.median(late_us)) / US if len(late_us) else 0.0,
+        differences=_differences(
+            jobs, submit_us, real_us, twin_us, np.maximum(real_end_us, twin_end_us), apart
+        ),
     )
+
+
+def _late_after_ends(
+    twin_us: NDArray[np.int64],
+    twin_end_us: NDArray[np.int64],
+    real_us: NDArray[np.int64],
+    real_end_us: NDArray[np.int64],
+    most_us: int,
+) -> NDArray[np.int64]:
+    """Of each job that starts in the twin within two seconds of an end: how much later it does on Slurm, up to a cycle.
+
+    The end is the last one before in the twin, and that of the same job on Slurm.
+    """
+    order = np.argsort(twin_end_us, kind="stable")
+    place = np.searchsorted(twin_end_us[order], twin_us, side="right") - 1
+    before = order[np.maximum(place, 0)]
+    twin_gap_us, real_gap_us = twin_us - twin_end_us[before], real_us - real_end_us[before]
+    is_one = (place >= 0) & (twin_gap_us <= 2 * US) & (real_gap_us >= 0) & (real_gap_us <= most_us)
+    late_us: NDArray[np.int64] = (real_gap_us - twin_gap_us)[is_one]
+    return late_us
 
 
 def has_outages(record: RunRecord) -> bool:

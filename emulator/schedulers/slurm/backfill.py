@@ -362,6 +362,8 @@ def after_others(state: State, twin: Twin, row: int, now: int) -> int:
         twin.open_mask[which] = twin.first_mask[which] and node[twin.room[which].first_core].offline == 0
     reserve(twin, needed, now, now + state.job[row].estimate_us, now)
     make_others_leave(state, twin, row, now)
+    again_us = twin.job_ext[row].preempted_us + twin.registers.preempt_again_us
+    twin.registers.opens_us = min(twin.registers.opens_us, again_us)
     look_at_running(state, twin, now)
     return NEVER
 
@@ -415,6 +417,20 @@ def keep_nodes(state: State, twin: Twin, row: int, begin: int, now: int) -> None
 
 
 @inner
+def end_cycle(state: State, twin: Twin, now: int) -> None:
+    """Whether other cycles follow this one, and which of them finds something new though nothing happens."""
+    twin_registers = twin.registers
+    if is_planned_idle(state, twin):
+        twin_registers.fills_go_on = 1
+    others_come = goes_on(state.job, state.registers, twin_registers)
+    twin_registers.fills_bring_passes = others_come and twin_registers.fills_go_on
+    if twin_registers.preempts and others_come:
+        finds_more = changes_with_time(state, twin, now) or is_cleaned(twin, now)
+        twin_registers.opens_us = now + 1 if finds_more else twin_registers.opens_us
+    note_cycle_that_finds(twin_registers, twin_registers.opens_us)
+
+
+@inner
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
     job, queue, registers = state.job, state.queue, state.registers
@@ -449,9 +465,4 @@ def fill(state: State, twin: Twin, now: int) -> None:
         if begin != NEVER:
             keep_nodes(state, twin, row, begin, now)
         place += 1
-    if is_planned_idle(state, twin):
-        twin_registers.fills_go_on = 1
-    twin_registers.fills_bring_passes = twin_registers.fills_go_on and goes_on(job, registers, twin_registers)
-    if twin_registers.preempts and (changes_with_time(state, twin, now) or is_cleaned(twin, now)):
-        twin_registers.opens_us = now + 1
-    note_cycle_that_finds(twin_registers, twin_registers.opens_us)
+    end_cycle(state, twin, now)

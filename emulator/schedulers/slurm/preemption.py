@@ -16,6 +16,7 @@ from emulator.kernel.tables import NEVER
 from emulator.schedulers.slurm.cycles import note_change, note_pass
 from emulator.schedulers.slurm.limits import count_running
 from emulator.schedulers.slurm.node_choice import pick
+from emulator.schedulers.slurm.node_sharing import is_on
 from emulator.schedulers.slurm.nodes import next_check
 from emulator.schedulers.slurm.tables import HOLD, SECOND, PreemptMode
 
@@ -36,10 +37,12 @@ def may_preempt(state: State, twin: Twin, row: int, other: int, now: int) -> boo
 
 @inner
 def mark_leavers(state: State, twin: Twin, row: int, now: int) -> None:
-    """Mark who of those that run and share nodes may be preempted for a job."""
+    """Mark who of those that run on nodes of a job's partition may be preempted for it. Jobs share nodes."""
+    partition = twin.parts[twin.job_ext[row].partition]
     for k in range(twin.registers.running_n):
         other = twin.running[k]
-        twin.job_ext[other].may_leave = may_preempt(state, twin, row, other, now)
+        is_there = is_on(state, twin, other, partition)
+        twin.job_ext[other].may_leave = is_there and may_preempt(state, twin, row, other, now)
 
 
 @inner
