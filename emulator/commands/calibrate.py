@@ -18,7 +18,6 @@ from emulator.terminal import InputError
 if TYPE_CHECKING:
     from emulator.live.slurm.calibration import Calibration
 
-_LATE_S = 2
 _MOST = 20
 
 
@@ -102,10 +101,12 @@ def _show(found: Calibration) -> None:
         f"starts: {found.median_start_off_s:g} s apart in the median; {number_of(len(apart), 'job')} more than "
         f"bf_interval ({found.bf_interval_s} s)"
     )
-    if found.handover_s >= _LATE_S:
+    if found.release_s or found.release_s_per_node:
         click.echo(
-            f"Slurm starts those that follow an end {found.handover_s:.1f} s later than the twin in the median of"
-            f" {found.handovers}: so long its daemons need at this speed (a lower live.speed makes it less)"
+            f"nodes: free on Slurm {found.release_s:.1f} s and {found.release_s_per_node:.2f} s a node after a job's"
+            f" end (the median line of {found.handovers} starts), so in the twin; at once there:"
+            f" {percent(found.at_once_mean_wait_off, 2, signed=True)},"
+            f" {found.at_once_median_start_off_s:g} s in the median"
         )
     for each in apart[:_MOST]:
         why = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,7 @@ _EXTRA_SETTINGS = (
     "constraint_names", "queue_constraint", "user_constraint",
 )  # fmt: skip
 """What Slurm keeps in its database or state, and a scenario says under `scheduler: {slurm: ...}`."""
+_LEAST_HANDOVERS = 5
 _PHASES = 6
 """So many ways are tried how its cycles and its blocks of time may have lain to the run's clock."""
 
@@ -58,8 +59,9 @@ class Calibration:
     some seconds later, and its minutes begin elsewhere. When Slurm's did no log tells, and a job that misses one by a
     second may wait for hours: what is within is chance.
 
-    `handover_s`: of the `handovers` jobs that start in the twin as another ends, how much later they do on Slurm, in
-    the median; 0 of none. It is what its daemons need on this machine, times the speed, and adds up from job to job.
+    `release_s` and `release_s_per_node`: how long after its end a job's nodes were taken on Slurm still, by the
+    `handovers` jobs that start in the twin as another ends: what its daemons need on this machine, times the speed. In
+    the twin jobs keep their nodes for as long. `at_once_...`: the same where they do not.
     """
 
     jobs: int
@@ -71,7 +73,10 @@ class Calibration:
     median_start_off_s: float
     bf_interval_s: int
     handovers: int
-    handover_s: float
+    release_s: float
+    release_s_per_node: float
+    at_once_mean_wait_off: float
+    at_once_median_start_off_s: float
     differences: tuple[Difference, ...]
 
 
@@ -125,7 +130,8 @@ def run_of(record: RunRecord, folder: Path) -> dict[str, Any]:
 def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     """Run the jobs of a live run in the twin: submitted when Slurm got them, as long as they had their nodes.
 
-    So what processes cost on a fast clock is no difference. `changes`: other settings of the twin. Raises ValueError.
+    So what processes cost on a fast clock is no difference: that they are gone later than a job ends is measured in the
+    run itself (`release_s`). `changes`: other settings of the twin. Raises ValueError.
     """
     slurm = {**settings_of(record), "over_time_limit": _NEVER_KILLED, **changes}
     batch = np.flatnonzero(record.jobs.kind == Kind.BATCH)
@@ -138,7 +144,9 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     rules = twin.rules(node_count)
     every_s = rules.bf_interval
 
-    def starts_us(later_us: int, quiet_s: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def starts_us(
+        run_us: NDArray[np.int64], later_us: int = 0, quiet_s: int = 0
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Starts and ends in the twin if everything happened so much later, told as if it had not.
 
         `quiet_s`: so long after a change the first cycle comes where there was none for a while.
@@ -151,54 +159,81 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
         rows = [place[int(number)] for number in jobs.number]
         return twin.start_us[rows] - later_us, twin.end_us[rows] - later_us
 
-    twin_us, twin_end_us = starts_us(0)
+    at_once_us, twin_end_us = starts_us(run_us)
+    real_end_us = record.end_us[batch]
+    release = _release(jobs.nodes, at_once_us, twin_end_us, real_us, real_end_us, every_s * US)
+    run_us += ((release.fixed_s + release.per_node_s * jobs.nodes) * US).astype(np.int64)
+    twin_us, twin_end_us = starts_us(run_us)
     phases = [twin_us]
     for number in range(1, _PHASES if rules.backfills else 1):
         # Advance reservations and outages are told in the run's own time, which then cannot be moved.
         is_bound = rules.reservations or has_outages(record)
         later_s = 0 if is_bound else rules.bf_resolution * number // _PHASES
-        phases.append(starts_us(later_s * US, every_s * number // _PHASES)[0])
+        phases.append(starts_us(run_us, later_s * US, every_s * number // _PHASES)[0])
     means_s = [seconds(int((each - submit_us).mean())) for each in phases]
     real_s = seconds(int((real_us - submit_us).mean()))
-    twin_s = means_s[0]
     apart = np.abs(twin_us - real_us) > max(every_s, 0) * US
-    real_end_us = record.end_us[batch]
-    late_us = _late_after_ends(twin_us, twin_end_us, real_us, real_end_us, every_s * US)
+    ends_us = np.maximum(real_end_us, twin_end_us)
+
+    def off(twin_s: float) -> float:
+        return twin_s / real_s - 1 if real_s else float(twin_s > 0)
+
     return Calibration(
         jobs=len(jobs),
         real_mean_wait_s=real_s,
-        twin_mean_wait_s=twin_s,
+        twin_mean_wait_s=means_s[0],
         twin_least_mean_wait_s=min(means_s),
         twin_most_mean_wait_s=max(means_s),
-        mean_wait_off=twin_s / real_s - 1 if real_s else float(twin_s > 0),
+        mean_wait_off=off(means_s[0]),
         median_start_off_s=float(np.median(np.abs(twin_us - real_us))) / US,
         bf_interval_s=every_s,
-        handovers=len(late_us),
-        handover_s=float(np.median(late_us)) / US if len(late_us) else 0.0,
-        differences=_differences(
-            jobs, submit_us, real_us, twin_us, np.maximum(real_end_us, twin_end_us), apart
-        ),
+        handovers=release.handovers,
+        release_s=release.fixed_s,
+        release_s_per_node=release.per_node_s,
+        at_once_mean_wait_off=off(seconds(int((at_once_us - submit_us).mean()))),
+        at_once_median_start_off_s=float(np.median(np.abs(at_once_us - real_us))) / US,
+        differences=_differences(jobs, submit_us, real_us, twin_us, ends_us, apart),
     )
 
 
-def _late_after_ends(
+class _Release(NamedTuple):
+    """How long after their end jobs kept their nodes, by so many starts."""
+
+    handovers: int
+    fixed_s: float = 0.0
+    per_node_s: float = 0.0
+
+
+def _release(  # noqa: PLR0917 - one column each
+    nodes: NDArray[np.int32],
     twin_us: NDArray[np.int64],
     twin_end_us: NDArray[np.int64],
     real_us: NDArray[np.int64],
     real_end_us: NDArray[np.int64],
     most_us: int,
-) -> NDArray[np.int64]:
-    """Of each job that starts in the twin within two seconds of an end: how much later it does on Slurm, up to a cycle.
+) -> _Release:
+    """A line through how much later than the twin Slurm started those that the twin starts as another ends.
 
-    The end is the last one before in the twin, and that of the same job on Slurm.
+    The other is the last that ended in the twin, less than a second before; of those that follow the same one the first
+    counts. Who is later than `most_us` waited for a cycle. The line is that of Theil and Sen: the median of all
+    slopes, then of what is left. None of fewer than five.
     """
     order = np.argsort(twin_end_us, kind="stable")
     place = np.searchsorted(twin_end_us[order], twin_us, side="right") - 1
     before = order[np.maximum(place, 0)]
     twin_gap_us, real_gap_us = twin_us - twin_end_us[before], real_us - real_end_us[before]
-    is_one = (place >= 0) & (twin_gap_us <= 2 * US) & (real_gap_us >= 0) & (real_gap_us <= most_us)
-    late_us: NDArray[np.int64] = (real_gap_us - twin_gap_us)[is_one]
-    return late_us
+    is_one = (place >= 0) & (twin_gap_us < US) & (real_gap_us >= 0) & (real_gap_us <= most_us)
+    ended, all_late_s = before[is_one], (real_gap_us - twin_gap_us)[is_one] / US
+    ends = np.unique(ended)
+    width, late_s = nodes[ends], np.array([all_late_s[ended == each].min() for each in ends])
+    if len(late_s) < _LEAST_HANDOVERS:
+        return _Release(len(late_s))
+    first, second = np.triu_indices(len(width), 1)
+    wider = width[second] - width[first]
+    slopes = (late_s[second] - late_s[first])[wider != 0] / wider[wider != 0]
+    per_node_s = max(float(np.median(slopes)), 0.0) if len(slopes) else 0.0
+    fixed_s = max(float(np.median(late_s - per_node_s * width)), 0.0)
+    return _Release(len(late_s), fixed_s, per_node_s)
 
 
 def has_outages(record: RunRecord) -> bool:

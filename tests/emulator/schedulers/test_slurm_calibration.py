@@ -84,6 +84,34 @@ def test_jobs_that_start_apart_are_named_with_the_one_before() -> None:
     assert found.twin_mean_wait_s == pytest.approx((299 + 28 + 20) / 4)
 
 
+def in_turn(count: int, late_s: dict[int, int]) -> RunRecord:
+    """Jobs of 4 and 8 nodes of 8, one after the other, whose nodes are free so much later than they end."""
+    nodes = np.where(np.arange(count) % 2, 8, 4)
+    late_us = np.array([late_s[int(each)] * US for each in nodes])
+    jobs = JobTable.build(
+        submit_us=[row * US for row in range(count)],
+        run_us=100 * US + late_us,
+        estimate_us=np.full(count, 300 * US),
+        nodes=nodes,
+    )
+    record = simulate(jobs, 8, SchedulerConfig.parse("slurm"))
+    return replace(record, clock="live", scenario=ON_SLURM, end_us=record.end_us - late_us)
+
+
+def test_nodes_that_slurm_frees_some_seconds_after_an_end_are_free_so_late_in_the_twin() -> None:
+    found = calibrate(in_turn(8, {4: 3, 8: 5}))
+    assert (found.handovers, found.release_s, found.release_s_per_node) == (7, 1.0, 0.5)
+    assert (found.mean_wait_off, found.median_start_off_s, found.differences) == (0.0, 0.0, ())
+    assert found.at_once_median_start_off_s == 13.5, "3, 8, 11, 16, ... s: they add up"
+    assert found.at_once_mean_wait_off < -0.03
+
+
+def test_four_starts_behind_an_end_do_not_tell_how_late_nodes_are_free() -> None:
+    found = calibrate(in_turn(5, {4: 3, 8: 5}))
+    assert (found.handovers, found.release_s, found.release_s_per_node) == (4, 0.0, 0.0)
+    assert found.mean_wait_off == found.at_once_mean_wait_off < 0
+
+
 def test_a_setting_that_explains_it_can_be_tried() -> None:
     assert calibrate(on_slurm(bf_interval=90), bf_interval=90).differences == ()
 
