@@ -143,12 +143,16 @@ class Decisions:
     def jobs_ended(self, jobs: list[int]) -> None:
         """These jobs have come to their ends, all at this time."""
         self.actions.jobs_ended(jobs)
-        if jobs and self.actions.watches_ends and self._at_job_end is not None:
+        if jobs and self.actions.watches_ends:
+            if self._at_job_end is None:
+                raise self._failed("watch_ends", TypeError("it watches ends and has no on_job_end"))
             self._call(self._at_job_end.on_job_end, self.actions)
 
     def pass_over(self) -> None:
         """The scheduler has started what it could."""
-        if self.actions.watches_passes and self._at_pass is not None:
+        if self.actions.watches_passes:
+            if self._at_pass is None:
+                raise self._failed("watch_passes", TypeError("it watches passes and has no on_pass"))
             self._call(self._at_pass.on_pass, self.actions)
 
     # Nodes that fail (`node_outages.Nodes`), where a mechanism knows what that means.

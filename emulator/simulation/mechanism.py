@@ -138,10 +138,16 @@ class Actions(Protocol):
         """Call `on_timer` at this time (a past one: at once); replaces an earlier wish."""
 
     def watch_ends(self, watching: bool) -> None:
-        """Whether `on_job_end` is called from now on. At first it is; a run without is faster."""
+        """Whether `on_job_end` is called from now on; at first it is.
+
+        A run without is faster. Who watches and has no such method ends the run.
+        """
 
     def watch_passes(self, watching: bool) -> None:
-        """Whether `on_pass` is called from now on. At first it is; a run without is faster."""
+        """Whether `on_pass` is called from now on; at first it is.
+
+        A run without is faster. Who watches and has no such method ends the run.
+        """
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from emulator.plugin_failure import PluginError
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
@@ -95,6 +96,21 @@ def test_a_mechanism_with_on_job_end_and_on_pass_is_told_of_both_until_it_has_he
     assert listener.heard == [
         ("pass", 0), ("pass", 5), ("end", 10, [0]), ("pass", 10), ("end", 30, [1]), ("end", 40, [2]),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "handler"), [("ends", "on_job_end"), ("passes", "on_pass")])
+def test_a_mechanism_that_watches_what_it_has_no_handler_for_ends_the_run_and_is_told(what, handler):
+    class Watcher:
+        def on_arrival(self, job, act):
+            act.reject(job, "no leases here")
+
+        def on_begin(self, act):
+            getattr(act, f"watch_{what}")(True)
+
+    with pytest.raises(
+        PluginError, match=f"mechanism script failed in watch_{what} at .*watches {what} and has no {handler}"
+    ):
+        run_script(1, jobs_of((0, 10, 1)), Watcher())
 
 
 @pytest.mark.parametrize(
