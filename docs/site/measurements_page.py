@@ -49,7 +49,7 @@ A real Slurm ran the jobs of a slice on a fast clock, then [the twin](../slurm-t
 * **Apart**: how far a job's start in the twin is from its start on Slurm. *Far* is more than `bf_interval`.
 * **Speed**: that of the clock, as often as the wall's.
 
-In the twin nodes are free as long after an end as in that run; in rows from before 2026-12-01 at once.
+In the twin nodes are free as long after an end as in that run.
 
 The rules were written without `unseen-theta`, `unseen-sdsc` and `outages`. The commands run this machine's Slurm;
 `--set live.batch.slurm.root=FOLDER` takes [another release](../live-slurm.md#another-release-of-slurm).
