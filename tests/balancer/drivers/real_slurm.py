@@ -139,8 +139,14 @@ class RealSlurm:
 
     def ended_well(self, jobs: list[str]) -> bool:
         """All of these have run to their end, once. Raises CalledProcessError for one that is forgotten."""
+        return self.not_well(jobs) == ""
+
+    def not_well(self, jobs: list[str]) -> str:
+        """What Slurm says of those of these that have not run to their end, once."""
         said = [self.scontrol("--oneliner", "show", "job", job) for job in jobs]
-        return all("JobState=COMPLETED" in each and " Restarts=0 " in each for each in said)
+        return "".join(
+            each for each in said if "JobState=COMPLETED" not in each or " Restarts=0 " not in each
+        )
 
     def states(self) -> dict[str, str]:
         """Node -> its state in Slurm's words."""

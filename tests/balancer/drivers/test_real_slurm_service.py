@@ -73,7 +73,7 @@ def all_end_well(slurm, look, *, jobs, grants, reserve=0):
 
     until(are_home, limit_s=HOME_S)
     print(f"all nodes at home {(wall_us() - released_us) / US:.1f} s after the last release")
-    until(lambda: slurm.ended_well(jobs))
+    until(lambda: slurm.ended_well(jobs), lambda: slurm.not_well(jobs))
 
 
 def test_after_an_outage_of_the_controller_and_a_restart_nodes_are_only_with_those_who_answer(site):
