@@ -24,7 +24,7 @@ from emulator.schedulers.slurm.node_sharing import (
     list_running,
 )
 from emulator.schedulers.slurm.nodes import start_picked
-from emulator.schedulers.slurm.preemption import changes_with_time, is_cleaned, mark_leavers, may_preempt
+from emulator.schedulers.slurm.preemption import changes_with_time, is_cleaning, mark_leavers, may_preempt
 from emulator.schedulers.slurm.preemption_sharing import make_others_leave
 from emulator.schedulers.slurm.reservation_masks import close_reserved, is_kept, may_run
 from emulator.schedulers.slurm.tables import SECOND
@@ -425,7 +425,7 @@ def end_cycle(state: State, twin: Twin, now: int) -> None:
     others_come = goes_on(state.job, state.registers, twin_registers)
     twin_registers.fills_bring_passes = others_come and twin_registers.fills_go_on
     if twin_registers.preempts and others_come:
-        finds_more = changes_with_time(state, twin, now) or is_cleaned(twin, now)
+        finds_more = changes_with_time(state, twin, now) or is_cleaning(twin, now)
         twin_registers.opens_us = now + 1 if finds_more else twin_registers.opens_us
     note_cycle_that_finds(twin_registers, twin_registers.opens_us)
 

@@ -261,8 +261,8 @@ def changes_with_time(state: State, twin: Twin, now: int) -> bool:
 
 
 @inner
-def is_cleaned(twin: Twin, now: int) -> bool:
-    """Whether there is a node that nobody has any more, and nobody may have yet."""
+def is_cleaning(twin: Twin, now: int) -> bool:
+    """Whether a node is cleaned up: nobody has it any more, and nobody may have it yet."""
     found = False
     for which in range(twin.nodes.shape[0]):
         found |= twin.nodes[which].cleaned_us > now

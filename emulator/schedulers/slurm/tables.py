@@ -59,9 +59,9 @@ class TwinRegisters:
     fills_bring_passes: int
     """Each of these is followed by a pass over all jobs: something runs, or is to come."""
     opens_us: int
-    """When the first of the plans that were too far away in the last cycle comes within the window."""
+    """When a cycle finds something new though nothing happens: a plan within the window, a job that is old enough."""
     again_at_us: int
-    """When a cycle comes that finds such a plan, though nothing happens until then."""
+    """When that cycle comes."""
     passes_over: int
     """The last pass passed a job over, which is a change: so will the next passes over all jobs."""
     slots_n: int
