@@ -101,6 +101,10 @@ class Nova:
         path = self.folder / "nova.log"
         return path.read_text(encoding="utf-8")[-6000:] if path.exists() else ""
 
+    def knows_who_waits(self) -> bool:
+        """It need not: a call that is cut off is repeated for `patience_s`."""
+        return True
+
     def faults(self, **faults: Any) -> None:
         """`boot_fails`: hosts on which no server starts; `boot_s`: how long a start takes."""
         written = self.folder / "faults.json.new"

@@ -59,6 +59,10 @@ class Manager:
     def log(self):
         return ""
 
+    def knows_who_waits(self):
+        """Whether it has an answer to each request: one that is cut off, it gives up if nobody is there."""
+        return all(each.decided or each.waiting_id for each in self._server.cloud.reservations())
+
     def faults(self):
         """None are told to it."""
 
@@ -130,7 +134,7 @@ class Site:
         """A create of one while every node runs a job."""
         self.batch.start_job(*NODES)
         name = self.create()
-        until(self.waiting, f"the create waits\n{self.nova.log()}")
+        until(lambda: self.waiting() and self.nova.knows_who_waits(), f"the create waits\n{self.nova.log()}")
         return name
 
     def service(self, host):
