@@ -51,7 +51,7 @@ _STARTED = re.compile(r"\[([^\]]+)\] sched.*: (?:Allocate|_start_job: Started) J
 SACCT_FIELDS = ("JobIDRaw", "State", "Submit", "Start", "End", "NodeList")
 _UNTOLD = {"", "(null)", "None", "None assigned", "Unknown", "N/A"}
 _DRAINED = re.compile(r"\[([^\]]+)\] update_node: node (\S+) state set to (\S+)")
-QUEUE_FORMAT = "%A|%T|%V|%S|%N"
+QUEUE_FORMAT = "%A|%T|%V|%S|%N|%r"
 _HAS_NODES = {
     "RUNNING",
     "COMPLETING",
@@ -137,7 +137,7 @@ def read_jobs(
         times_us = at_us(row["StartTime"]), at_us(row["EndTime"])
         _add_run(job, outcome, times_us, nodes_of(row["NodeList"]), begun)
     for line in queue:
-        job_id, state, submitted, started, nodelist = line.split("|")
+        job_id, state, submitted, started, nodelist, _ = line.split("|", 5)
         number = int(job_id)
         job = jobs.setdefault(number, {"number": number, "submit_us": at_us(submitted), "runs": []})
         if started in _UNTOLD:  # it waits again, and nobody knows how long

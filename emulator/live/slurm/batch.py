@@ -22,6 +22,7 @@ from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs,
 from emulator.live.slurm.database import Database, DatabaseError, associations
 from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
+from emulator.live.slurm.patience import Patience, QueuedJob
 from emulator.live.slurm.programs import FakeTime, ReservedPorts, own_address, write_script
 from emulator.live.slurm.requirements import (
     PlayedOutages,
@@ -42,56 +43,6 @@ if TYPE_CHECKING:
     from emulator.live.process import FleetProcess
     from emulator.live.slurm.programs import Programs
     from emulator.schedulers.slurm.conf_fragment import Fragment
-
-# When to give up on a Slurm in which nothing happens any more.
-
-_ASK_WALL_S = 1.0
-_STILL_S = 3 * 3600.0
-"""Cluster time. Slurm's own pauses are shorter: a requeued job waits two minutes, backfill looks every half."""
-_STILL_WALL_S = 15.0
-_NO_ANSWER_WALL_S = 90.0
-
-
-class Patience:
-    """Looks at the queue after the last submit, at `speed` times the wall clock; times in us of cluster time."""
-
-    def __init__(self, speed: float) -> None:
-        self._ask_us = micros(_ASK_WALL_S * speed)
-        self._still_us = max(micros(_STILL_S), micros(_STILL_WALL_S * speed))
-        self._no_answer_us = micros(_NO_ANSWER_WALL_S * speed)
-        self._next_us = 0
-        self._still_since_us: int | None = None
-        self._unanswered_since_us: int | None = None
-
-    def is_due(self, now_us: int) -> bool:
-        """Time to ask again: each question costs Slurm something."""
-        if now_us < self._next_us:
-            return False
-        self._next_us = now_us + self._ask_us
-        return True
-
-    def look(self, now_us: int, states: Sequence[str] | None) -> str | None:
-        """Why to give up, if so. `states`: of the jobs that are not over; None: Slurm did not answer."""
-        if states is None:
-            self._still_since_us = None
-            self._unanswered_since_us = _earlier(self._unanswered_since_us, now_us)
-            is_up = now_us - self._unanswered_since_us < self._no_answer_us
-            return None if is_up else "slurmctld does not answer any more"
-        self._unanswered_since_us = None
-        if any(state != "PENDING" for state in states):
-            self._still_since_us = None
-            return None
-        self._still_since_us = _earlier(self._still_since_us, now_us)
-        if now_us - self._still_since_us < self._still_us:
-            return None
-        if states:
-            return f"{len(states)} jobs wait in Slurm's queue, and nothing has run for hours"
-        return "Slurm has forgotten jobs that it had accepted"
-
-
-def _earlier(since_us: int | None, now_us: int) -> int:
-    return now_us if since_us is None else since_us
-
 
 _EPOCH_S = 1_767_225_600
 _READY_S = 120.0
@@ -363,7 +314,7 @@ class SlurmBatch:
         if not self._patience.is_due(now_us):
             return None
         queue = self._queue()
-        return self._patience.look(now_us, None if queue is None else [line.split("|")[1] for line in queue])
+        return self._patience.look(now_us, None if queue is None else [QueuedJob.of(line) for line in queue])
 
     def has_lost(self, name: str, process: FleetProcess, now_us: int) -> str | None:
         """A server of Slurm is started again, as a service manager would; a node without slurmd is a node that died.

@@ -56,8 +56,8 @@ def test_a_requeued_job_keeps_its_first_submit_and_waits_until_it_is_cancelled_w
 
 def test_what_is_in_the_queue_runs_or_waits():
     queue = [
-        "40|RUNNING|2026-11-20T23:58:42|2026-11-20T23:58:52|n[03-04]",
-        "41|PENDING|2026-11-20T23:58:43|N/A|",
+        "40|RUNNING|2026-11-20T23:58:42|2026-11-20T23:58:52|n[03-04]|None",
+        "41|PENDING|2026-11-20T23:58:43|N/A||Priority",
     ]
     assert jobs(queue=queue) == [
         {
@@ -71,7 +71,7 @@ def test_what_is_in_the_queue_runs_or_waits():
 
 
 def test_a_run_that_was_lost_after_the_queue_was_asked_is_not_told_twice():
-    (job,) = jobs(4, queue=["4|RUNNING|2026-11-21T00:01:17|2026-11-21T00:01:18|n01"])
+    (job,) = jobs(4, queue=["4|RUNNING|2026-11-21T00:01:17|2026-11-21T00:01:18|n01|None"])
     assert (job["state"], [run["outcome"] for run in job["runs"]]) == ("QUEUED", ["REQUEUED"])
 
 
@@ -91,7 +91,7 @@ def test_a_controller_that_had_not_saved_an_end_before_it_died_tells_of_the_same
     assert of_rows(ended, again) == ("ENDED", [("FINISHED", 29)])
     assert of_rows(ended, line_of("NODE_FAIL", "10:01", "40:00")) == ("ENDED", [("FINISHED", 29)])
     assert of_rows(ended, line_of("CANCELLED", "10:01", "40:00", "(null)")) == ("ENDED", [("FINISHED", 29)])
-    runs = "5|RUNNING|2026-11-20T23:59:00|2026-11-21T00:10:01|n01"
+    runs = "5|RUNNING|2026-11-20T23:59:00|2026-11-21T00:10:01|n01|None"
     assert of_rows(ended, queue=[runs]) == ("ENDED", [("FINISHED", 29)])
 
 
@@ -104,7 +104,7 @@ def test_or_runs_the_job_again():
 
 
 def test_a_job_that_is_still_in_the_queue_after_its_end_is_over():
-    (job,) = jobs(1, queue=["1|COMPLETING|2026-11-20T23:58:32|2026-11-20T23:58:36|n[01-02]"])
+    (job,) = jobs(1, queue=["1|COMPLETING|2026-11-20T23:58:32|2026-11-20T23:58:36|n[01-02]|None"])
     assert (job["state"], len(job["runs"])) == ("ENDED", 1)
 
 
@@ -153,7 +153,7 @@ def row(number, state, start, end, nodes, *, name="j1"):
 
 def test_a_job_that_waits_again_has_its_runs_though_nobody_knows_when_it_starts():
     lost = row(1, "NODE_FAIL", "10:00", "20:00", "n01")
-    (job,) = read_jobs([lost], ["1|PENDING|2026-01-01T00:20:00|N/A|"], NAMES, 1_767_225_600)
+    (job,) = read_jobs([lost], ["1|PENDING|2026-01-01T00:20:00|N/A||BeginTime"], NAMES, 1_767_225_600)
     assert (job["state"], [run["outcome"] for run in job["runs"]]) == ("QUEUED", ["REQUEUED"])
 
 
