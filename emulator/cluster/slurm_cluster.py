@@ -148,6 +148,11 @@ class SlurmTwin(ClusterRules):
         self._fill_preemption(jobs, places)
         marks = len(rules.partitions) + len(rules.reservations)
         self._tests = np.zeros(len(self._users) + marks, np.int64)
+        partitions = len(rules.partitions)
+        self._partition_counts = new_rows(s.PartitionCount, partitions)
+        self._user_tests = np.zeros(
+            (len(self._users) if rules.bf_max_job_user_part else 0, partitions), np.int64
+        )
         if rules.priority_type == "multifactor":
             self._fixed[known] = self._unchanging(jobs, places)
         keys = -self._job_ext["rank"][known] * s.TIER_STEP - (self._fixed[known] + 1e-6).astype(np.int64)
@@ -295,6 +300,8 @@ class SlurmTwin(ClusterRules):
             candidates=self._candidates,
             may_preempt=self._may_preempt,
             tests=self._tests,
+            partition_counts=self._partition_counts,
+            user_tests=self._user_tests,
             weights=self._weights,
             accounts=self._accounts,
             open_runs=self._open_runs,
@@ -398,6 +405,8 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
     twin_registers = new_record(s.TwinRegisters)
     for register, value in (
         ("depth", rules.default_queue_depth),
+        ("partition_depth", rules.partition_job_depth),
+        ("pass_starts", rules.sched_max_job_start),
         ("sched_every_us", max(rules.sched_interval, 0) * US),
         ("pass_gap_us", rules.sched_min_interval),
         ("defer", rules.defer),
@@ -406,6 +415,10 @@ def _registers(rules: Rules, slurm: SlurmSettings) -> s.TwinRegisters:
         ("resolution_us", rules.bf_resolution * US),
         ("max_test", rules.bf_max_job_test),
         ("max_user", rules.bf_max_job_user),
+        ("max_partition", rules.bf_max_job_part),
+        ("max_user_partition", rules.bf_max_job_user_part),
+        ("fill_starts", rules.bf_max_job_start),
+        ("max_reserved", rules.bf_job_part_count_reserve),
         ("min_age_us", rules.bf_min_age_reserve * US),
         ("over_us", rules.over_time_limit * s.MINUTE + (rules.kill_wait * US if slurm.ignores_term else 0)),
         ("calc_every_us", rules.priority_calc_period * US if rules.changes_priorities else 0),

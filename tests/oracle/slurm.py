@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US, US
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from emulator.schedulers.slurm.associations import Association
     from emulator.schedulers.slurm.reservations import Reserved
     from emulator.schedulers.slurm.rules import Rules
@@ -18,6 +21,8 @@ MINUTE_US = 60 * US
 NEVER = float("inf")
 HELD_BACK_S = 121
 NO_SHARE = 1e-9
+OF_JOBS = "grp_jobs", "user_jobs"
+"""Limits on how many jobs run: a cycle looks at them before it counts whom it tries, and at the others after that."""
 
 
 @dataclass
@@ -284,10 +289,10 @@ class SlurmReference:
         named = [self.partitions[self.partition(job)].qos, self.qos_of(job)]
         return [name for name in named if name in self.qos]
 
-    def is_over_limit(self, job: Job) -> bool:
+    def is_over_limit(self, job: Job, kinds: Collection[str] = (*OF_JOBS, "grp_nodes", "user_nodes")) -> bool:
         if not self.rules.enforce_limits:
             return False
-        for kind in ("grp_jobs", "grp_nodes", "user_jobs", "user_nodes"):
+        for kind in kinds:
             for name in self.all_qos(job):
                 most = getattr(self.qos[name], kind)
                 if most < 0:
@@ -389,9 +394,14 @@ class SlurmReference:
         blocked: set[Reserved | str] = set()
         kept: set[int] = set()
         passes_over = False
-        for looked_at, job in enumerate(list(self.queue)):
-            if looked_at > depth:
+        rules, seen, looked_at, started = self.rules, Counter[str](), 0, 0
+        for job in list(self.queue):
+            if looked_at > depth or (started and started == rules.sched_max_job_start):
                 break
+            seen[self.partition(job)] += 1
+            if rules.partition_job_depth and seen[self.partition(job)] > rules.partition_job_depth:
+                continue
+            looked_at += 1
             own = self.own(job)
             if (own or self.partition(job)) in blocked:
                 passes_over = True
@@ -402,9 +412,10 @@ class SlurmReference:
             idle = self.idle_now(job, left, now)
             if len(idle) >= job.nodes:
                 self.start(job, self.choose(job, idle, self.running), now)
+                started += 1
                 continue
             others_leave = self.preempt(job, left, now)
-            if now - self.eligible[job] >= self.rules.bf_min_age_reserve * US:
+            if now - self.eligible[job] >= rules.bf_min_age_reserve * US:
                 if own:
                     blocked.add(own)
                 elif others_leave or not self.is_kept_out(job, now, kept):
@@ -419,12 +430,25 @@ class SlurmReference:
         rules = self.rules
         reserved: list[tuple[int, int, frozenset[int]]] = []
         tested: list[Job] = []
+        started = 0
+        self.kept_for: list[Job] = []
         self.fills_go_on = False
         for job in list(self.queue):
-            if len(tested) == rules.bf_max_job_test:
+            if len(tested) == rules.bf_max_job_test or (started and started == rules.bf_max_job_start):
                 break
+            if self.is_over_limit(job, OF_JOBS):
+                continue
             same_user = [each for each in tested if each.user == job.user]
-            if rules.bf_max_job_user and len(same_user) == rules.bf_max_job_user:
+            same_partition = [each for each in tested if self.partition(each) == self.partition(job)]
+            same_both = [each for each in same_user if each in same_partition]
+            if any(
+                most and len(same) >= most
+                for most, same in (
+                    (rules.bf_max_job_user, same_user),
+                    (rules.bf_max_job_part, same_partition),
+                    (rules.bf_max_job_user_part, same_both),
+                )
+            ):
                 continue
             tested.append(job)
             if self.is_over_limit(job):
@@ -435,13 +459,23 @@ class SlurmReference:
             begin, nodes = found
             if begin == now:
                 begin = self.start_now(job, nodes, reserved, now)
-            if begin > now and now - self.eligible[job] >= rules.bf_min_age_reserve * US:
+            started += job in self.running
+            is_old = now - self.eligible[job] >= rules.bf_min_age_reserve * US
+            if begin > now and is_old and self.may_reserve(job):
                 reserved.append((*self.blocks(job, begin, now), nodes))
         planned = {node for _, _, nodes in reserved for node in nodes}
         busy = {node for run in self.running.values() for node in run.nodes}
         self.fills_go_on |= not planned <= busy or (bool(reserved) and rules.since_24_11)
         if self.fills_go_on and (self.running or self.future or self.held):
             self.note_change(now)
+
+    def may_reserve(self, job: Job) -> bool:
+        """Whether the cycle has not reserved nodes for too many of the job's partition; it counts from now on."""
+        same = [each for each in self.kept_for if self.partition(each) == self.partition(job)]
+        if self.rules.bf_job_part_count_reserve and len(same) >= self.rules.bf_job_part_count_reserve:
+            return False
+        self.kept_for.append(job)
+        return True
 
     def blocks(self, job: Job, begin: int, now: int) -> tuple[int, int]:
         """The blocks that are reserved: from that of the begin to before that of the end, since 24.11 with it."""

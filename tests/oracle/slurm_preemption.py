@@ -178,6 +178,7 @@ class PreemptingReference(SlurmReference):
         if nodes <= free:
             return super().start_now(job, nodes, reserved, now)
         left = self.left_by_plan(job, reserved, now)
-        reserved.append((*self.blocks(job, now, now), nodes))
+        if self.may_reserve(job):
+            reserved.append((*self.blocks(job, now, now), nodes))
         self.preempt(job, left - self.out, now)
         return now

@@ -63,6 +63,13 @@ _IN_THE_DATABASE = {
 """What sacctmgr tells the real one, with a word of that; the twin has it from the scenario."""
 
 
+_OF_EACH_USER = re.compile(
+    r"bf_max_job_user(?:_part)?=0*[1-9]\d*|\bmax(?:jobs|submitjobs|tres)(?:peruser|pu)=(?!(?:\w+=)?-1\b)[^\s,]*\d[^\s,]*",
+    re.IGNORECASE,
+)
+"""Limits of each user, in slurm.conf and for sacctmgr."""
+
+
 def unheard_setting(
     scenario: Scenario, live_settings: Mapping[str, object], sacctmgr: Sequence[Sequence[str]] | None
 ) -> str:
@@ -281,6 +288,21 @@ def problem_with_preemption(lines: Iterable[str]) -> str:
             "JobRequeue=0 with PreemptMode=REQUEUE: in a live run who is preempted waits again: leave it out"
         )
     return ""
+
+
+def check_limits_of_users(lines: Iterable[str], jobs: JobTable, users: Mapping[int, str]) -> None:
+    """Raises ScenarioError where a limit is of each user, and users of the trace are one user to the real Slurm.
+
+    `lines`: of slurm.conf and of what sacctmgr is told. `users`: of this machine, by number; others are we.
+    """
+    said = _OF_EACH_USER.search("\n".join(lines))
+    numbers = {*jobs.user.tolist()}
+    if said is not None and len({users.get(number, "") for number in numbers}) < len(numbers):
+        raise ScenarioError(
+            f"live.batch.slurm: {said[0]} is for each user, and {len(numbers)} users of the trace would be"
+            f" {len({users.get(number, '') for number in numbers})} to the real Slurm: say one of this machine for each"
+            " in live.batch.slurm.users, or leave the limit out"
+        )
 
 
 class _Nodes:

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from emulator.cluster.slurm_scheduler import Slurm
+from emulator.config.node_names import default_node_names
 from emulator.live.slurm import database
 from emulator.live.slurm.batch import SlurmBatch
 from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_address
 from emulator.live.slurm.requirements import (
     check_constraints,
+    check_limits_of_users,
     check_partitions,
     check_qos,
     other_release,
@@ -94,6 +96,7 @@ class SlurmSystem:
         check_partitions(scenario, prepared, self.partitions)
         check_qos(scenario, prepared)
         check_constraints(scenario, prepared)
+        self._check_limits(prepared)
         problem = ""
         decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         if ability(machine, HasSlots) is not None:  # type: ignore[type-abstract]
@@ -140,6 +143,11 @@ class SlurmSystem:
             return f"sacctmgr: {problem}" if problem else ""
         keys = [name for name in ("accounts", "sacctmgr") if getattr(self, name)]
         return f"{keys[0]}: Slurm's job log has no accounts; set accounting to slurmdbd" if keys else ""
+
+    def _check_limits(self, prepared: Prepared) -> None:
+        lines = () if self.conf is None else self.fragment(default_node_names(prepared.nodes)).lines
+        told = [" ".join(words) for words in self.sacctmgr]
+        check_limits_of_users((*lines, *told), prepared.jobs, self.users)
 
     def library(self) -> Path:
         try:

@@ -14,7 +14,8 @@ from emulator.kernel.tables import (
     NEVER,
 )
 from emulator.schedulers.slurm.cycles import goes_on, note_cycle_that_finds
-from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
+from emulator.schedulers.slurm.depth import begin_cycle_counts, is_beyond_tries, may_reserve
+from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit, is_over_limit_of_jobs
 from emulator.schedulers.slurm.node_choice import pick, pick_shared
 from emulator.schedulers.slurm.node_sharing import (
     count_room,
@@ -360,7 +361,8 @@ def after_others(state: State, twin: Twin, row: int, now: int) -> int:
         return now
     for which in range(twin.room.shape[0]):
         twin.open_mask[which] = twin.first_mask[which] and node[twin.room[which].first_core].offline == 0
-    reserve(twin, needed, now, now + state.job[row].estimate_us, now)
+    if may_reserve(twin, row):
+        reserve(twin, needed, now, now + state.job[row].estimate_us, now)
     make_others_leave(state, twin, row, now)
     again_us = twin.job_ext[row].preempted_us + twin.registers.preempt_again_us
     twin.registers.opens_us = min(twin.registers.opens_us, again_us)
@@ -385,15 +387,14 @@ def is_planned_idle(state: State, twin: Twin) -> bool:
 def begin_cycle(state: State, twin: Twin, now: int) -> int:
     """An empty plan, and in `spare` the least nodes that a job from each place on wants. Returns how many wait."""
     job, node, queue, registers = state.job, state.node, state.queue, state.registers
-    twin_registers, tests, narrowest = twin.registers, twin.tests, twin.spare
+    twin_registers, narrowest = twin.registers, twin.spare
     twin_registers.fill_at_us = NEVER
     twin_registers.last_fill_us = now
     twin_registers.fills_go_on = 0
     twin_registers.opens_us = twin_registers.again_at_us = NEVER
     for which in range(twin.planned.shape[0]):
         twin.planned[which] = 0
-    for whose in range(tests.shape[0] if twin_registers.max_user else 0):
-        tests[whose] = 0
+    begin_cycle_counts(twin)
     count_running(state, twin)
     waiting: int = registers.queue_hi - registers.queue_lo
     # Who preempts needs no idle nodes.
@@ -411,6 +412,8 @@ def keep_nodes(state: State, twin: Twin, row: int, begin: int, now: int) -> None
     twin_registers, job_ext = twin.registers, twin.job_ext
     old_at = job_ext[row].eligible_us + twin_registers.min_age_us
     if now >= old_at:
+        if not may_reserve(twin, row):
+            return
         reserve(twin, job_ext[row].nodes, begin, begin + state.job[row].estimate_us, now)
     else:
         twin_registers.opens_us = min(twin_registers.opens_us, old_at)
@@ -434,21 +437,19 @@ def end_cycle(state: State, twin: Twin, now: int) -> None:
 def fill(state: State, twin: Twin, now: int) -> None:
     """Plan the waiting jobs in queue order and start those whose plan says now."""
     job, queue, registers = state.job, state.queue, state.registers
-    twin_registers, job_ext, tests, narrowest = twin.registers, twin.job_ext, twin.tests, twin.spare
+    twin_registers, narrowest = twin.registers, twin.spare
     waiting = begin_cycle(state, twin, now)
-    tested = 0
+    tested = started = 0
     place = registers.queue_lo
     for k in range(waiting):
-        if tested == twin_registers.max_test:
+        if tested == twin_registers.max_test or (started and started == twin_registers.fill_starts):
             break
         if twin_registers.fills_go_on and registers.idle_nodes < narrowest[k]:
             break  # nobody further back can start now, and plans are not kept
         row = queue[place]
-        if twin_registers.max_user:
-            if tests[job_ext[row].user] == twin_registers.max_user:
-                place += 1
-                continue
-            tests[job_ext[row].user] += 1
+        if is_over_limit_of_jobs(job, twin, row) or is_beyond_tries(twin, row):
+            place += 1
+            continue
         tested += 1
         if is_over_limit(job, twin, row):
             place += 1
@@ -461,6 +462,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
             start_picked(state, twin, row, now)
             count_job(job, twin, row)
             note_start(state, twin, row, now)
+            started += 1
             continue
         if begin != NEVER:
             keep_nodes(state, twin, row, begin, now)

@@ -28,6 +28,7 @@ from emulator.schedulers.slurm.cycles import (
     note_event,
     note_passed_over,
 )
+from emulator.schedulers.slurm.depth import begin_pass_counts, is_beyond_depth
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
 from emulator.schedulers.slurm.nodes import open_for, place_now, start_picked
@@ -144,6 +145,19 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
 
 
 @inner
+def begin_pass(state: State, twin: Twin, marks: int) -> None:
+    """Nothing is blocked, and nobody was looked at. `marks`: the first mark of `tests` that says what is blocked."""
+    count_running(state, twin)
+    if twin.registers.shares:
+        count_room(state, twin)
+    for k in range(marks, twin.tests.shape[0]):
+        twin.tests[k] = 0
+    for which in range(twin.first_mask.shape[0]):
+        twin.first_mask[which] = 0
+    begin_pass_counts(twin)
+
+
+@inner
 def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
     """Start jobs in queue order; the first of a partition that cannot start keeps its nodes from all who come after.
 
@@ -152,17 +166,10 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
     """
     job, queue, registers = state.job, state.queue, state.registers
     twin_registers, job_ext, parts, tests = twin.registers, twin.job_ext, twin.parts, twin.tests
-    count_running(state, twin)
-    if twin_registers.shares:
-        count_room(state, twin)
     reservations = twin.times.shape[0]
     marks = tests.shape[0] - twin_registers.partitions - reservations
-    for k in range(marks, tests.shape[0]):
-        tests[k] = 0
-    for which in range(parts.shape[1]):
-        twin.first_mask[which] = 0
-    blocked = 0
-    looked_at = 0
+    begin_pass(state, twin, marks)
+    blocked = looked_at = started = 0
     passes_over = False
     place = registers.queue_lo
     while (
@@ -170,10 +177,15 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
         and looked_at <= depth
         and (registers.idle_nodes > 0 or twin_registers.preempts or not passes_over)
     ):
+        if started and started == twin_registers.pass_starts:
+            break
+        row = queue[place]
+        if is_beyond_depth(twin, row):
+            place += 1
+            continue
         if blocked == twin_registers.partitions + reservations:
             return True
         looked_at += 1
-        row = queue[place]
         partition = job_ext[row].partition
         asks = job_ext[row].reservation >= 0
         mark = marks + (twin_registers.partitions + job_ext[row].reservation if asks else partition)
@@ -188,6 +200,7 @@ def main_pass(state: State, twin: Twin, now: int, depth: int) -> bool:
             place = queue_remove_at(queue, registers, place)
             start_picked(state, twin, row, now)
             count_job(job, twin, row)
+            started += 1
             continue
         others_leave = False
         if twin_registers.preempts:

@@ -63,28 +63,34 @@ def is_over_limit(job: Jobs, twin: Twin, row: int) -> bool:
 
     Of each kind that of the partition's QOS counts, else that of its own one, else those of its association.
     """
-    twin_registers, job_ext = twin.registers, twin.job_ext
-    limits, used = twin.limits, twin.used
-    if twin_registers.limits_n == 0:
+    if is_over_limit_of_jobs(job, twin, row):
+        return True
+    return is_over(job, twin, row, Limit.GROUP_NODES) or is_over(job, twin, row, Limit.USER_NODES)
+
+
+@inner
+def is_over_limit_of_jobs(job: Jobs, twin: Twin, row: int) -> bool:
+    """Whether a limit on how many jobs run keeps the job from starting now."""
+    return is_over(job, twin, row, Limit.GROUP_JOBS) or is_over(job, twin, row, Limit.USER_JOBS)
+
+
+@inner
+def is_over(job: Jobs, twin: Twin, row: int, kind: int) -> bool:
+    """Whether a limit of this kind keeps the job from starting now."""
+    job_ext, limits, used = twin.job_ext, twin.limits, twin.used
+    if twin.registers.limits_n == 0:
         return False
     rows = used.shape[0] // limits.shape[0]
-    for kind in range(limits.shape[1]):
-        has_qos = False
-        for which in (job_ext[row].first_qos, job_ext[row].own_qos):
-            if which < 0 or limits[which, kind] < 0:
-                continue
-            usage_row = which * rows + (1 + job_ext[row].user if kind >= Limit.USER_JOBS else 0)
-            if kind == Limit.GROUP_NODES or kind == Limit.USER_NODES:  # noqa: PLR1714 - compiled
-                after = used[usage_row].nodes + job[row].nodes
-            else:
-                after = used[usage_row].jobs + 1
-            if after > limits[which, kind]:
-                return True
-            has_qos = True
-            break
-        if not has_qos and is_over_association(job, twin, row, kind):
-            return True
-    return False
+    for which in (job_ext[row].first_qos, job_ext[row].own_qos):
+        if which < 0 or limits[which, kind] < 0:
+            continue
+        usage_row = which * rows + (1 + job_ext[row].user if kind >= Limit.USER_JOBS else 0)
+        if kind == Limit.GROUP_NODES or kind == Limit.USER_NODES:  # noqa: PLR1714 - compiled
+            after = used[usage_row].nodes + job[row].nodes
+        else:
+            after = used[usage_row].jobs + 1
+        return bool(after > limits[which, kind])
+    return is_over_association(job, twin, row, kind)
 
 
 @inner

@@ -59,6 +59,8 @@ class Rules:
     release: Release = NEWEST
     backfill: bool = True
     default_queue_depth: int = 100
+    partition_job_depth: int = 0
+    sched_max_job_start: int = 0
     sched_interval: int = 60
     sched_min_interval: int = 2
     defer: bool = False
@@ -67,6 +69,10 @@ class Rules:
     bf_resolution: int = 60
     bf_max_job_test: int = 500
     bf_max_job_user: int = 0
+    bf_max_job_part: int = 0
+    bf_max_job_user_part: int = 0
+    bf_max_job_start: int = 0
+    bf_job_part_count_reserve: int = 0
     bf_continue: bool = False
     bf_min_age_reserve: int = 0
     bf_after_quiet: int = 0
@@ -98,8 +104,9 @@ class Rules:
         for name in ("bf_resolution", "bf_window", "priority_max_age", "priority_calc_period"):
             check_number("slurm", name, getattr(self, name), at_least=1, at_most=MOST, whole=True)
         for name in (
-            "default_queue_depth", "sched_min_interval", "bf_max_job_test", "bf_max_job_user",
-            "bf_min_age_reserve", "bf_after_quiet",
+            "default_queue_depth", "partition_job_depth", "sched_max_job_start", "sched_min_interval",
+            "bf_max_job_test", "bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_start",
+            "bf_job_part_count_reserve", "bf_min_age_reserve", "bf_after_quiet",
             "over_time_limit", "kill_wait", "message_timeout", "priority_weight_age", "priority_weight_fairshare",
             "priority_weight_job_size", "priority_weight_partition", "priority_weight_qos",
             "priority_decay_half_life",

@@ -113,6 +113,8 @@ class SlurmSettings:
     release: AsWritten | None = None
     backfill: bool | None = None
     default_queue_depth: int | None = None
+    partition_job_depth: int | None = None
+    sched_max_job_start: int | None = None
     sched_interval: int | None = None
     sched_min_interval: int | None = None
     defer: bool | None = None
@@ -121,6 +123,10 @@ class SlurmSettings:
     bf_resolution: int | None = None
     bf_max_job_test: int | None = None
     bf_max_job_user: int | None = None
+    bf_max_job_part: int | None = None
+    bf_max_job_user_part: int | None = None
+    bf_max_job_start: int | None = None
+    bf_job_part_count_reserve: int | None = None
     bf_continue: bool | None = None
     bf_min_age_reserve: int | None = None
     bf_after_quiet: int | None = None

@@ -19,6 +19,10 @@ class TwinRegisters:
 
     depth: int
     """Jobs that a pass on an event tests."""
+    partition_depth: int
+    """Jobs of a partition that a pass tests; here and below: 0 where there is no such limit."""
+    pass_starts: int
+    """Jobs that a pass starts."""
     sched_every_us: int
     """Between two passes that test all, 0 for none."""
     pass_gap_us: int
@@ -30,7 +34,14 @@ class TwinRegisters:
     window_us: int
     resolution_us: int
     max_test: int
+    """Jobs that a cycle tries; below: those of a user, of a partition, of a user in a partition."""
     max_user: int
+    max_partition: int
+    max_user_partition: int
+    fill_starts: int
+    """Jobs that a cycle starts."""
+    max_reserved: int
+    """Jobs of a partition for which a cycle reserves nodes."""
     min_age_us: int
     over_us: int
     """How long past its limit a job may run."""
@@ -237,6 +248,14 @@ class Room:
     gpus_then: int
 
 
+class PartitionCount:
+    """How many of a partition's jobs a pass looked at, and a cycle tried and reserved nodes for."""
+
+    looked_at: int
+    tried: int
+    reserved: int
+
+
 class ReservedTime:
     """From when to before when an advance reservation holds."""
 
@@ -285,6 +304,9 @@ class Twin(NamedTuple):
     """Whether jobs of one class may take the nodes of those of another."""
     tests: Ints
     """Jobs of each user in this cycle, then a mark for each partition and each reservation."""
+    partition_counts: Rows[PartitionCount]
+    user_tests: NDArray[np.int64]
+    """Jobs of each user (row) in each partition in this cycle, if they are limited."""
     weights: Weights
     accounts: Rows[Account]
     open_runs: Ints

@@ -107,8 +107,6 @@ _NOTHING_OF_PARTITIONS = {
 _NO_MEANING_OF_PARTITIONS = {"disablerootjobs", "hidden", "cpubind", "resumefailprogram", "reason"}
 _WORDS = {
     "assoc_limit_stop": "a job at a limit holds nobody up in the twin",
-    "partition_job_depth": "a pass has no limit of jobs for a partition in the twin",
-    "sched_max_job_start": "a pass has no limit of starts in the twin",
     "max_job_bf": "Slurm calls it bf_max_job_test since 14.03",
     "batch_sched_delay": "a submit starts a pass at once in the twin",
     "delay_boot": "no node boots for a feature in the twin",

@@ -148,7 +148,7 @@ TopologyPlugin=topology/tree
 CompleteWait=32
 PriorityFlags=FAIR_TREE,MAX_TRES   # as in the manual
 PriorityUsageResetPeriod=MONTHLY
-SchedulerParameters=bf_interval=60,partition_job_depth=10,max_rpc_cnt=150,bf_yield_sleep=5,made_up=1
+SchedulerParameters=bf_interval=60,partition_job_depth=10,max_switch_wait=9,max_rpc_cnt=150,bf_yield_sleep=5,made_up=1
 SlurmctldLogFile=/var/log/slurmctld.log
 MadeUp=yes
 PartitionName=DEFAULT AllowGroups=staff MaxCPUsPerNode=24 \\
@@ -163,7 +163,7 @@ NOT_FOLLOWED = (
     "CompleteWait=32: Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
     "PriorityFlags=FAIR_TREE,MAX_TRES: Slurm would work priorities out by these flags; the twin has none of them",
     "PriorityUsageResetPeriod=MONTHLY: Slurm would set all usage to 0 then; in the twin it only decays",
-    "partition_job_depth: a pass has no limit of jobs for a partition in the twin",
+    "max_switch_wait: the twin has no switches",
     "made_up: no word of SchedulerParameters that is known here, so what it would have done is not",
     "MadeUp=yes: no key that is known here, so what it would have done is not",
     "partition batch: AllowGroups=staff: Slurm would refuse others; in the twin everybody may use it",

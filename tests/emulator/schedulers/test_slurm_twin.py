@@ -13,6 +13,7 @@ from balancer.nodelist import expand
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.kernel.job_states import RunOutcome
 from emulator.schedulers.config import SchedulerConfig
+from emulator.schedulers.slurm.qos import Qos
 from emulator.schedulers.slurm.rules import Partition, Rules
 from emulator.schedulers.slurm.unsupported_settings import not_followed
 from emulator.simulation.run import simulate
@@ -211,6 +212,41 @@ def test_only_so_many_jobs_are_tried() -> None:
     assert starts(row, 4, bf_max_job_user=2)[3] == 360
 
 
+def test_a_cycle_tries_and_starts_only_so_many_of_a_partition() -> None:
+    row: list[Row] = [(0, 300, 300, 4), (1, 60, 60, 6), (2, 60, 60, 1), (2, 60, 60, 1)]
+    assert starts(row, 6)[2:] == [30, 30]
+    assert starts(row, 6, bf_max_job_part=2)[2:] == [30, 60]
+    assert starts(row, 6, bf_max_job_start=1)[2:] == [30, 60]
+    assert starts(row, 6, bf_max_job_user_part=1)[2:] == [360, 360], "the head is all that is tried"
+
+
+def test_a_cycle_reserves_nodes_for_only_so_many_of_a_partition() -> None:
+    row: list[Row] = [(0, 60, 60, 3), (1, 60, 60, 3), (2, 60, 60, 4), (3, 600, 600, 1)]
+    assert starts(row, 4) == [0, 60, 120, 180]
+    assert starts(row, 4, bf_job_part_count_reserve=1) == [0, 60, 630, 30], "it delays the second that waits"
+
+
+def test_a_pass_looks_at_and_starts_only_so_many_of_a_partition() -> None:
+    row: list[Row] = [(0, 300, 300, 1), (1, 60, 60, 1), (1, 60, 60, 1)]
+    assert starts(row, 4) == [0, 1, 1]
+    assert starts(row, 4, partition_job_depth=1) == [0, 1, 30]
+    assert starts(row, 4, sched_max_job_start=1) == [0, 1, 30]
+
+
+@pytest.mark.parametrize(("limit", "last_start_s"), [("grp_jobs", 30), ("grp_nodes", 420)])
+def test_a_cycle_counts_who_is_at_a_limit_of_nodes_among_those_it_tries_and_not_who_is_at_one_of_jobs(
+    limit: str, last_start_s: int
+) -> None:
+    """Slurm looks at limits of jobs before it tries a job, and at those of nodes after that (its sources)."""
+    tight = Qos("tight", **{limit: 1})
+    rules = Rules(qos=(tight, Qos("normal")), bf_max_job_test=2)
+    users = [1, 2, 1, 2, 2]
+    rows = [(0, 300, 1, 1), (0, 300, 3, 1), (1, 60, 1, 1), (1, 60, 5, 1), (2, 60, 1, 1)]
+    jobs = [job._replace(user=user) for job, user in zip(jobs_of(rows), users, strict=True)]
+    record = with_rules(Slurm(user_qos={1: "tight", 2: "normal"}), rules, jobs, 5)
+    assert record.start_us[4] / US == last_start_s
+
+
 @pytest.mark.parametrize(("depth", "last_start_s"), [(3, 2), (2, 360)])
 def test_a_pass_looks_at_one_job_more_than_its_depth_and_those_it_passes_over_count(
     depth: int, last_start_s: int
@@ -336,13 +372,13 @@ def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(
         "SelectType=select/cons_tres\nPreemptParameters=youngest_first\nPriorityWeightTRES=CPU=1000\n"
-        "SchedulerParameters=bf_continue,bf_max_job_part=10,bf_yield_sleep=5,assoc_limit_stop,max_rpc_cnt=9\n"
+        "SchedulerParameters=bf_continue,bf_max_job_assoc=10,bf_yield_sleep=5,assoc_limit_stop,max_rpc_cnt=9\n"
     )
     assert not_followed(path) == (
         "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin unless `select` is set",
         "slurm.conf: PreemptParameters=youngest_first: the twin preempts by tiers and QOS in the default order",
         "slurm.conf: PriorityWeightTRES=CPU=1000: the twin has no weights of TRES",
-        "slurm.conf: bf_max_job_part: the twin does not do that",
+        "slurm.conf: bf_max_job_assoc: the twin does not do that",
         "slurm.conf: assoc_limit_stop: a job at a limit holds nobody up in the twin",
     )
     path.write_text("SelectType=select/linear\nPreemptType=preempt/none\nPriorityWeightAssoc=0\n")

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.slurm.requirements import (
     check_constraints,
+    check_limits_of_users,
     check_partitions,
     check_qos,
     unheard_setting,
@@ -16,6 +18,7 @@ from emulator.live.slurm.system import SlurmSystem
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.workload.table import JobTable
 
 VALUES = {
     "conf": "site.conf", "queues": {1: "batch"}, "shares": {1: 2.0}, "qos": {"normal": {"priority": 1}},
@@ -147,3 +150,37 @@ def test_constraints_of_a_log_are_said_for_the_real_slurm_too_and_where_jobs_sha
         check(features=features, constraint_names=names)
     check(features=features, constraint_names=names, select=select)
     check()  # no node has the feature: in both clocks the jobs have any
+
+
+JOBS_OF_TWO = JobTable.build(
+    submit_us=[0, 0], run_us=[US, US], estimate_us=[US, US], nodes=[1, 1], user=[4, 7]
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SchedulerParameters=bf_interval=60,bf_max_job_user=3",
+        "SchedulerParameters=bf_max_job_user_part=1",
+        "modify qos normal set MaxJobsPerUser=2",
+        "modify qos normal set MaxTRESPU=node=4",
+    ],
+)
+def test_a_limit_of_each_user_wants_a_user_of_this_machine_for_each_of_the_trace(line):
+    """On all three releases bf_max_job_user=3 doubled the waits of a slice whose 20 users were one to Slurm."""
+    for users in ({}, {4: "ann", 7: "ann"}):
+        with pytest.raises(ScenarioError, match="is for each user, and 2 users of the trace would be 1"):
+            check_limits_of_users([line], JOBS_OF_TWO, users)
+    check_limits_of_users([line], JOBS_OF_TWO, {4: "ann"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "SchedulerParameters=bf_max_job_user=0,bf_max_job_part=2",
+        "modify qos normal set MaxJobsPU=-1",
+        "modify qos normal set MaxTRESPU=node=-1",
+    ],
+)
+def test_what_is_no_limit_of_each_user_wants_nobody(line):
+    check_limits_of_users([line], JOBS_OF_TWO, {})
