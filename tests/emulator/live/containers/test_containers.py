@@ -224,6 +224,8 @@ def _openstack(fleet, *words):
         "OS_REGION_NAME": "RegionOne", "OS_IDENTITY_API_VERSION": "3",
     }  # fmt: skip
     command = [sys.executable, "-W", "ignore", "-m", "openstackclient.shell", *words]
-    return subprocess.run(
-        command, env=os.environ | login, capture_output=True, text=True, check=True, timeout=120
-    ).stdout
+    done = subprocess.run(
+        command, env=os.environ | login, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
