@@ -297,10 +297,12 @@ def check_limits_of_users(lines: Iterable[str], jobs: JobTable, users: Mapping[i
     """
     said = _OF_EACH_USER.search("\n".join(lines))
     numbers = {*jobs.user.tolist()}
-    if said is not None and len({users.get(number, "") for number in numbers}) < len(numbers):
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    submitters = {users.get(number, me) for number in numbers}
+    if said is not None and len(submitters) < len(numbers):
         raise ScenarioError(
             f"live.batch.slurm: {said[0]} is for each user, and {len(numbers)} users of the trace would be"
-            f" {len({users.get(number, '') for number in numbers})} to the real Slurm: say one of this machine for each"
+            f" {len(submitters)} to the real Slurm: say one of this machine for each"
             " in live.batch.slurm.users, or leave the limit out"
         )
 

@@ -15,7 +15,12 @@ from emulator.kernel.tables import (
 )
 from emulator.schedulers.slurm.cycles import goes_on, note_cycle_that_finds
 from emulator.schedulers.slurm.depth import begin_cycle_counts, is_beyond_tries, may_reserve
-from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit, is_over_limit_of_jobs
+from emulator.schedulers.slurm.limits import (
+    count_job,
+    count_running,
+    is_over_limit_of_jobs,
+    is_over_limit_of_nodes,
+)
 from emulator.schedulers.slurm.node_choice import pick, pick_shared
 from emulator.schedulers.slurm.node_sharing import (
     count_room,
@@ -451,7 +456,7 @@ def fill(state: State, twin: Twin, now: int) -> None:
             place += 1
             continue
         tested += 1
-        if is_over_limit(job, twin, row):
+        if is_over_limit_of_nodes(job, twin, row):
             place += 1
             continue
         begin = earliest(state, twin, row, now)

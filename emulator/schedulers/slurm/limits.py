@@ -63,15 +63,19 @@ def is_over_limit(job: Jobs, twin: Twin, row: int) -> bool:
 
     Of each kind that of the partition's QOS counts, else that of its own one, else those of its association.
     """
-    if is_over_limit_of_jobs(job, twin, row):
-        return True
-    return is_over(job, twin, row, Limit.GROUP_NODES) or is_over(job, twin, row, Limit.USER_NODES)
+    return is_over_limit_of_jobs(job, twin, row) or is_over_limit_of_nodes(job, twin, row)
 
 
 @inner
 def is_over_limit_of_jobs(job: Jobs, twin: Twin, row: int) -> bool:
     """Whether a limit on how many jobs run keeps the job from starting now."""
     return is_over(job, twin, row, Limit.GROUP_JOBS) or is_over(job, twin, row, Limit.USER_JOBS)
+
+
+@inner
+def is_over_limit_of_nodes(job: Jobs, twin: Twin, row: int) -> bool:
+    """Whether a limit on the nodes of what runs keeps the job from starting now."""
+    return is_over(job, twin, row, Limit.GROUP_NODES) or is_over(job, twin, row, Limit.USER_NODES)
 
 
 @inner

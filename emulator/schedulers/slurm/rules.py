@@ -50,10 +50,10 @@ class Rules:
 
     `sched_interval`, `bf_interval`, `bf_resolution`, `bf_min_age_reserve`, `kill_wait`, `message_timeout`,
     `priority_max_age`, `priority_decay_half_life` and `priority_calc_period` in seconds, `sched_min_interval` in
-    microseconds, `bf_window` and `over_time_limit` in minutes. `enforce_limits`: those of QOS and
-    associations count. `job_requeue`: who loses a node waits again. `preempt_type`: who takes the nodes of whom;
-    `preempt_mode`: what becomes of these; `preempt_exempt_time`: who has run for fewer seconds keeps its nodes
-    (-1: nobody).
+    microseconds, `bf_window` and `over_time_limit` in minutes; other words of SchedulerParameters are numbers of
+    jobs, 0 for no limit where that is the default. `enforce_limits`: those of QOS and associations count.
+    `job_requeue`: who loses a node waits again. `preempt_type`: who takes the nodes of whom; `preempt_mode`: what
+    becomes of these; `preempt_exempt_time`: who has run for fewer seconds keeps its nodes (-1: nobody).
     """
 
     release: Release = NEWEST

@@ -20,9 +20,9 @@ class TwinRegisters:
     depth: int
     """Jobs that a pass on an event tests."""
     partition_depth: int
-    """Jobs of a partition that a pass tests; here and below: 0 where there is no such limit."""
+    """Jobs of a partition that a pass tests, 0 for all."""
     pass_starts: int
-    """Jobs that a pass starts."""
+    """Jobs that a pass starts, 0 for any number."""
     sched_every_us: int
     """Between two passes that test all, 0 for none."""
     pass_gap_us: int
@@ -34,14 +34,14 @@ class TwinRegisters:
     window_us: int
     resolution_us: int
     max_test: int
-    """Jobs that a cycle tries; below: those of a user, of a partition, of a user in a partition."""
+    """Jobs that a cycle tries; then those of a user, a partition, a user in a partition, 0 for all."""
     max_user: int
     max_partition: int
     max_user_partition: int
     fill_starts: int
-    """Jobs that a cycle starts."""
+    """Jobs that a cycle starts, 0 for any number."""
     max_reserved: int
-    """Jobs of a partition for which a cycle reserves nodes."""
+    """Jobs of a partition for which a cycle reserves nodes, 0 for all."""
     min_age_us: int
     over_us: int
     """How long past its limit a job may run."""

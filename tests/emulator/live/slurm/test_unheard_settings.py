@@ -1,5 +1,7 @@
 """What the twin of Slurm is told the real one hears, or the run is refused with the key."""
 
+import os
+import pwd
 from dataclasses import fields
 from pathlib import Path
 
@@ -168,7 +170,7 @@ JOBS_OF_TWO = JobTable.build(
 )
 def test_a_limit_of_each_user_wants_a_user_of_this_machine_for_each_of_the_trace(line):
     """On all three releases bf_max_job_user=3 doubled the waits of a slice whose 20 users were one to Slurm."""
-    for users in ({}, {4: "ann", 7: "ann"}):
+    for users in ({}, {4: "ann", 7: "ann"}, {4: pwd.getpwuid(os.geteuid()).pw_name}):
         with pytest.raises(ScenarioError, match="is for each user, and 2 users of the trace would be 1"):
             check_limits_of_users([line], JOBS_OF_TWO, users)
     check_limits_of_users([line], JOBS_OF_TWO, {4: "ann"})
