@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import socket
 import subprocess
 import sys
@@ -23,7 +21,7 @@ from emulator.live.slurm.database import Database, DatabaseError, associations
 from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
 from emulator.live.slurm.patience import Patience, QueuedJob
-from emulator.live.slurm.programs import FakeTime, ReservedPorts, own_address, write_script
+from emulator.live.slurm.programs import FakeTime, ReservedPorts, own_address, own_name, write_script
 from emulator.live.slurm.requirements import (
     PlayedOutages,
     SlurmRequirements,
@@ -139,7 +137,7 @@ class SlurmBatch:
         for name in self._system.commands:
             write_script(site.bin / name, programs.bound(name, environ))
         port, database_port, *node_ports = self._ports.ports
-        user = pwd.getpwuid(os.geteuid()).pw_name
+        user = own_name()
         if self._system.has_database:
             log = site.logs / "slurmdbd-log.txt"
             self._database = Database(
@@ -197,7 +195,7 @@ class SlurmBatch:
 
     def _start_slurmdbd(self) -> None:
         assert self._database is not None  # noqa: S101 - installed
-        system, me = self._system, pwd.getpwuid(os.geteuid()).pw_name
+        system, me = self._system, own_name()
         self._database.start_slurmdbd(associations(me, system.users, system.accounts, system.sacctmgr))
 
     def _start_controller(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import re
 import secrets
 import shlex
@@ -30,35 +31,49 @@ from balancer.clock import US, utc_us
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Where servers listen: an address that only this machine has, and ports that the run keeps for itself.
+# Who runs Slurm, and where servers listen: an address that only this machine has, and ports that the run keeps for
+# itself.
 
 _FIRST, _END = 10_000, 20_000
 """Below those that the kernel gives to whoever asks for any."""
 
 
-class AddressError(ValueError):
-    """Slurm cannot be kept to this machine; the text says what to do."""
+class MachineError(ValueError):
+    """Slurm cannot run here for us, or not for us alone; the text says what to do."""
 
 
 def own_address() -> str:
-    """Where this machine's name leads, which is where Slurm listens if not everywhere. Raises AddressError."""
+    """Where this machine's name leads, which is where Slurm listens if not everywhere. Raises MachineError."""
     name = socket.gethostname()
     how = f"let it lead to this machine alone, by a line in /etc/hosts: 127.0.1.1 {name}"
     try:
         address = socket.gethostbyname(name)
     except OSError as error:
-        raise AddressError(f"the name of this machine, {name}, leads nowhere ({error}); {how}") from error
+        raise MachineError(f"the name of this machine, {name}, leads nowhere ({error}); {how}") from error
     if not ip_address(address).is_loopback:
-        raise AddressError(
+        raise MachineError(
             f"the name of this machine, {name}, leads to {address}, where others could reach Slurm; {how}"
         )
     return address
 
 
-def problem_with_address() -> str:
+def own_name() -> str:
+    """Of who runs this, as whom Slurm runs and jobs are submitted. Raises MachineError."""
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:  # as in a container that runs as any user
+        raise MachineError(
+            f"user {number} has no name on this machine, and Slurm's users have; give it one, by a line in"
+            f" /etc/passwd: NAME:x:{number}:{os.getegid()}::/:/bin/sh"
+        ) from None
+
+
+def problem_with_machine() -> str:
     try:
         own_address()
-    except AddressError as error:
+        own_name()
+    except MachineError as error:
         return str(error)
     return ""
 

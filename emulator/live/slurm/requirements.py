@@ -7,8 +7,6 @@ https://slurm.schedmd.com/cons_tres.html. When a node goes and comes back is dec
 
 from __future__ import annotations
 
-import os
-import pwd
 import re
 import subprocess
 import threading
@@ -22,6 +20,7 @@ import numpy as np
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.process import FleetProcessError
 from emulator.live.slurm.core_record import in_cores
+from emulator.live.slurm.programs import own_name
 from emulator.runs.queue_partitions import partitions_of
 from emulator.runs.scenario import ScenarioError
 from emulator.runs.scenario_events import outages_of
@@ -221,7 +220,7 @@ class SlurmRequirements:
 
         `users`: of this machine, who submit jobs beside us. All may use each: who does not ask for one does not.
         """
-        users_allowed = sorted({pwd.getpwuid(os.geteuid()).pw_name, *users})
+        users_allowed = sorted({own_name(), *users})
         for each in self.reserved:
             options = arguments(each, [self.names[node] for node in each.nodes], users_allowed, begun_s)
             try:
@@ -296,10 +295,12 @@ def check_limits_of_users(lines: Iterable[str], jobs: JobTable, users: Mapping[i
     `lines`: of slurm.conf and of what sacctmgr is told. `users`: of this machine, by number; others are we.
     """
     said = _OF_EACH_USER.search("\n".join(lines))
+    if said is None:
+        return
     numbers = {*jobs.user.tolist()}
-    me = pwd.getpwuid(os.geteuid()).pw_name
+    me = own_name()
     submitters = {users.get(number, me) for number in numbers}
-    if said is not None and len(submitters) < len(numbers):
+    if len(submitters) < len(numbers):
         raise ScenarioError(
             f"live.batch.slurm: {said[0]} is for each user, and {len(numbers)} users of the trace would be"
             f" {len(submitters)} to the real Slurm: say one of this machine for each"

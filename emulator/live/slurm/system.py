@@ -13,7 +13,7 @@ from emulator.cluster.slurm_scheduler import Slurm
 from emulator.config.node_names import default_node_names
 from emulator.live.slurm import database
 from emulator.live.slurm.batch import SlurmBatch
-from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_address
+from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_machine
 from emulator.live.slurm.requirements import (
     check_constraints,
     check_limits_of_users,
@@ -96,7 +96,6 @@ class SlurmSystem:
         check_partitions(scenario, prepared, self.partitions)
         check_qos(scenario, prepared)
         check_constraints(scenario, prepared)
-        self._check_limits(prepared)
         problem = ""
         decides = mechanism is not None and not isinstance(mechanism, BalancerMechanism)
         if ability(machine, HasSlots) is not None:  # type: ignore[type-abstract]
@@ -120,10 +119,11 @@ class SlurmSystem:
             problem = (
                 self._problem_with_accounting()
                 or self.programs.problem(programs, packages, has_ours=starts_ours)
-                or problem_with_address()
+                or problem_with_machine()
             )
         if problem:
             raise ScenarioError(f"live.batch: {problem}")
+        self._check_limits(prepared)
         if problem := other_release(scenario, self.programs.root, self.programs.version):
             raise ScenarioError(problem)
 

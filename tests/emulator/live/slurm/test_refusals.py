@@ -1,5 +1,7 @@
 """What Slurm cannot do is said before anything has begun."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from emulator.live.batch_system import make_batch_system
@@ -23,6 +25,12 @@ def installed(tmp_path, monkeypatch):
     monkeypatch.setattr(
         system, "find_library", lambda given, _root: find_library(given) if given else tmp_path / "lib"
     )
+
+
+@pytest.fixture
+def no_root(monkeypatch):
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("pwd.getpwuid", lambda _number: SimpleNamespace(pw_name="alice"))
 
 
 def scenario(batch="slurm", mechanism=None, nodes=4, **live):
@@ -62,10 +70,7 @@ def scenario(batch="slurm", mechanism=None, nodes=4, **live):
         ({"batch": {"slurm": {"users": {1: "alice"}}}}, "only root can submit jobs for others"),
     ],
 )
-def test_a_run_that_is_not_possible_is_refused_with_the_reason(
-    installed, tmp_path, monkeypatch, wanted, problem
-):
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_a_run_that_is_not_possible_is_refused_with_the_reason(installed, no_root, tmp_path, wanted, problem):
     asked = scenario(**wanted)
     with pytest.raises(ScenarioError, match=problem):
         Fleet(asked, prepare(asked), tmp_path)
@@ -125,6 +130,23 @@ def test_a_machine_whose_name_leads_to_its_network_is_told_what_to_do(installed,
     problem = r"leads to 192\.0\.2\.7, .* a line in /etc/hosts: 127\.0\.1\.1 head\.site"
     with pytest.raises(ScenarioError, match=problem):
         Fleet(asked, prepare(asked), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "slurm", [{}, {"accounting": "slurmdbd", "sacctmgr": ["modify qos normal set MaxJobsPU=1"]}]
+)
+def test_who_has_a_number_only_as_in_some_containers_is_told_to_take_a_name(
+    installed, tmp_path, monkeypatch, slurm
+):
+    def unknown(number):
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    asked = scenario(batch={"slurm": slurm})
+    with pytest.raises(ScenarioError, match=r"user 1000 has no name .* /etc/passwd: NAME:x:1000:"):
+        Fleet(asked, prepare(asked), tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def test_a_folder_without_slurm_is_told_what_makes_one(tmp_path):
 
 
 def test_a_root_needs_root(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr("os.geteuid", lambda: 65_000)  # of no name
     assert "only root can run programs of another root" in refusal(a_root(tmp_path), tmp_path)
 
 
