@@ -132,21 +132,22 @@ def test_a_machine_whose_name_leads_to_its_network_is_told_what_to_do(installed,
         Fleet(asked, prepare(asked), tmp_path)
 
 
-@pytest.mark.parametrize(
-    "slurm", [{}, {"accounting": "slurmdbd", "sacctmgr": ["modify qos normal set MaxJobsPU=1"]}]
-)
+@pytest.mark.parametrize("line", ["", "SchedulerParameters=bf_max_job_user=1"])
 def test_who_has_a_number_only_as_in_some_containers_is_told_to_take_a_name(
-    installed, tmp_path, monkeypatch, slurm
+    installed, tmp_path, monkeypatch, line
 ):
+    conf = tmp_path / "site.conf"
+    conf.write_text(line)
+
     def unknown(number):
         raise KeyError(f"getpwuid(): uid not found: {number}")
 
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("pwd.getpwuid", unknown)
-    asked = scenario(batch={"slurm": slurm})
+    asked = scenario(batch={"slurm": {"conf": str(conf)}})
     with pytest.raises(ScenarioError, match=r"user 1000 has no name .* /etc/passwd: NAME:x:1000:"):
         Fleet(asked, prepare(asked), tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [conf]
 
 
 def test_a_machine_without_slurm_is_told_what_to_install(tmp_path, monkeypatch):
