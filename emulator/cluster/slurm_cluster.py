@@ -16,8 +16,7 @@ from emulator.kernel.entry_points import entry_points
 from emulator.kernel.rows import new_record, new_rows, rows_of
 from emulator.number_text import grouped, number_of
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.dynamic import VIEW
-from emulator.schedulers.slurm import kernel
+from emulator.schedulers.slurm import fair_share, kernel
 from emulator.schedulers.slurm import tables as s
 from emulator.schedulers.slurm.preemption import hold_back
 from emulator.schedulers.slurm.qos import UNDEFINED, Qos, levels
@@ -37,9 +36,8 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.settings import SlurmSettings
     from emulator.workload.table import JobTable
 
-_NO_HALF_LIFE_US = 1e30
-_NO_SHARE = 1e-9
-"""Of who has none: the first hour of usage takes all priority."""
+_LN2 = 0.693
+"""As Slurm has it."""
 _ASSOCIATION_LIMITS = {"group_jobs": "grp_jobs", "group_nodes": "grp_nodes", "own_jobs": "max_jobs"}
 _LONG_AGO_US = -(1 << 50)
 _TIERS = 1 << 16
@@ -104,14 +102,9 @@ class SlurmTwin(ClusterRules):
         self._kept = np.zeros((slots, node_count), np.int8)
         self._masks = [np.zeros(node_count, np.int8) for _ in range(5)]
         self._candidates = new_rows(s.Candidate, self.core_count)
-        self._weights = new_record(s.Weights)
-        self._weights.age = self._rules.priority_weight_age
-        self._weights.max_age_us = self._rules.priority_max_age * US
-        self._weights.fair = self._rules.priority_weight_fairshare
-        self._weights.half_life_us = self._rules.priority_decay_half_life * US or _NO_HALF_LIFE_US
+        self._weights = _weights(self._rules)
         self._open_runs = np.zeros(self.core_count + 8, np.int64)
         self._count = new_record(reorder.Counted)
-        self._view = np.zeros(room, VIEW)
         table = self._rules.qos or (Qos(""),)
         self._limits = np.array([each.limits for each in table], np.int64)
         if not self._rules.enforce_limits:
@@ -177,17 +170,14 @@ class SlurmTwin(ClusterRules):
         rows, found = slice(len(jobs)), self._rules.associations
         if found:
             row = self._slurm.associations_of(jobs, self._rules).row
-            own = np.array([*(each.shares_as for each in found), len(found)])  # the last: of who has none
-            account, shares = own[row], np.array([*(each.share for each in found), _NO_SHARE])
+            shares = fair_share.of_associations(found)
+            account = np.where(row < 0, len(found), row)  # the last row: of who has none
         else:
-            row, account = np.full(len(jobs), -1), self._job_ext["user"][rows]
-            shares = np.array([self._slurm.shares.get(user, 1.0) for user in self._users] or [1.0])
-            shares = shares / shares.sum()
+            row, account = np.full(len(jobs), -1), 1 + self._job_ext["user"][rows]
+            shares = fair_share.of_users([self._slurm.shares.get(user, 1.0) for user in self._users])
         self._job_ext["association"][rows] = row
-        self._job_ext["account"][rows] = self._view["account"][rows] = account
-        self._accounts = new_rows(reorder.Account, len(shares))
-        self._accounts["shares"][:] = np.maximum(shares, _NO_SHARE)
-        self._count.accounts_n = len(shares)
+        self._job_ext["account"][rows] = account
+        self._fair_shares, self._fair_order = shares
 
     def _fill_wants(self, jobs: JobTable) -> None:
         """Nodes of each job, and what it wants of each."""
@@ -303,10 +293,11 @@ class SlurmTwin(ClusterRules):
             partition_counts=self._partition_counts,
             user_tests=self._user_tests,
             weights=self._weights,
-            accounts=self._accounts,
             open_runs=self._open_runs,
             counted=self._count,
-            waiting=self._view,
+            fair_shares=self._fair_shares,
+            fair_order=self._fair_order,
+            fair_stack=np.zeros(len(self._fair_shares), np.int64),
             spare=np.zeros(room, np.int32),
             limits=self._limits,
             used=self._used,
@@ -390,6 +381,18 @@ def _rooms(node_count: int, shared: SharedNodes | None) -> tuple[Rows[s.Room], N
         room[name][:] = values
     room["weight"][:] = shared.weights
     return room, shared.node_of_core
+
+
+def _weights(rules: Rules) -> s.Weights:
+    weights = new_record(s.Weights)
+    weights.age = rules.priority_weight_age
+    weights.max_age_us = rules.priority_max_age * US
+    weights.fair = rules.priority_weight_fairshare
+    half_life_s = rules.priority_decay_half_life
+    weights.left_a_second = 1 - _LN2 / half_life_s if half_life_s else 1.0
+    weights.counts_ends = rules.enforce_limits
+    weights.is_fair_tree = rules.priority_fair_tree
+    return weights
 
 
 def _associations(rules: Rules) -> Rows[s.AssociationUse]:

@@ -44,8 +44,7 @@ def slurm(
     With folders of results of `emulator run --clock live` under `live.batch: slurm`, those are taken. Repeats of one
     scenario differ on Slurm: several runs say how much of a difference is Slurm's own.
     """
-    from emulator.live.slurm.calibration import calibrate as compare  # noqa: PLC0415
-    from emulator.live.slurm.calibration import run_of, settings_in_logs  # noqa: PLC0415
+    from emulator.live.slurm.calibration import calibrate_results, run_of  # noqa: PLC0415
     from emulator.report import files  # noqa: PLC0415 - slow imports only when they are needed
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
@@ -60,7 +59,7 @@ def slurm(
         for source in sources:
             if source.is_dir():
                 record = files.load(source)
-                found[str(source)] = compare(record, **settings_in_logs(source))
+                found[str(source)] = calibrate_results(source, record)
                 runs[str(source)] = run_of(record, source)
                 continue
             overrides = (*changes, "live.batch=slurm") if not _names_slurm(source, changes) else changes
@@ -69,7 +68,7 @@ def slurm(
             for number in range(1, repeats + 1):
                 folder = name if repeats == 1 else name.with_name(f"{name.name}-{number}")
                 record, _, _ = _run(scenario, "live", folder, quiet=as_json, check=False, report=False)
-                found[str(folder)] = compare(record, **settings_in_logs(folder))
+                found[str(folder)] = calibrate_results(folder, record)
                 runs[str(folder)] = run_of(record, folder)
     except (ScenarioError, TraceError, files.ResultsError, ValueError) as error:
         raise InputError(str(error)) from error

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US, US
+from oracle.slurm_fair_share import Who, count_usage, fair_tree, flat_tree, tree_of, without_fair_tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 MINUTE_US = 60 * US
 NEVER = float("inf")
 HELD_BACK_S = 121
-NO_SHARE = 1e-9
 OF_JOBS = "grp_jobs", "user_jobs"
 """Limits on how many jobs run: a cycle looks at them before it counts whom it tries, and at the others after that."""
 
@@ -60,6 +60,8 @@ class SlurmReference:
         self.runs: list[tuple[Job, Running]] = []
         self.held: dict[Job, int] = {}
         """Jobs that were requeued, and when they may wait again."""
+        self.used: dict[Who, float] = defaultdict(float)
+        self.used_at = 0
         self.eligible = {job: job.submit_us for job in self.jobs}
         self.submitted = {job: job.submit_us for job in self.jobs}
         self.out: set[int] = set()
@@ -226,7 +228,8 @@ class SlurmReference:
             (now - self.eligible[job]) / (rules.priority_max_age * US), 1
         )
         if rules.priority_weight_fairshare:
-            value += rules.priority_weight_fairshare * 0.5 ** (self.used(job, now) / self.owned(job))
+            at = now - now % (rules.priority_calc_period * US)
+            value += rules.priority_weight_fairshare * self.fair_shares(at).get(self.who(job), 0.0)
         return int(value + 1e-6)
 
     def association(self, job: Job) -> Association | None:
@@ -240,28 +243,28 @@ class SlurmReference:
             found.append(self.rules.associations[found[-1].parent])
         return found
 
-    def shares_with(self, job: Job) -> int | None:
-        """What those who have one share have in common."""
+    def who(self, job: Job) -> Who:
+        """Whose usage the job's is: its association's name, else the user's number."""
         if not self.rules.associations:
             return job.user
-        own = self.association(job)
-        return None if own is None else own.shares_as
+        return "" if (own := self.association(job)) is None else own.name
 
-    def owned(self, job: Job) -> float:
+    def fair_shares(self, now: int) -> dict[Who, float]:
+        """From 0 to 1, of each user, as they are worked out then, a multiple of the period."""
+        rules, half_life = self.rules, self.rules.priority_decay_half_life
+        left = 1 - 0.693 / half_life if half_life else 1.0
+        while self.used_at < now:
+            before, self.used_at = self.used_at, self.used_at + rules.priority_calc_period * US
+            runs = [(self.who(job), self.width(job), run.start / US, run.end / US) for job, run in self.runs]
+            count_usage(
+                self.used, runs, before / US, self.used_at / US, left, counts_ends=rules.enforce_limits
+            )
         if self.rules.associations:
-            own = self.association(job)
-            return NO_SHARE if own is None else own.share
-        users = {each.user for each in self.jobs}
-        return self.shares.get(job.user, 1) / sum(self.shares.get(user, 1) for user in users)
-
-    def used(self, job: Job, now: int) -> float:
-        usage = [(ran, self.width(ran) * self.usage(run, now)) for ran, run in self.runs]
-        total = sum(each for _, each in usage)
-        return (
-            sum(each for ran, each in usage if self.shares_with(ran) == self.shares_with(job)) / total
-            if total
-            else 0
-        )
+            root = tree_of(self.rules.associations, self.used)
+        else:
+            users = sorted({each.user for each in self.jobs})
+            root = flat_tree({user: self.shares.get(user, 1) for user in users}, self.used)
+        return fair_tree(root) if self.rules.priority_fair_tree else without_fair_tree(root)
 
     def width(self, job: Job) -> int:
         """What limits and usage count: nodes."""
@@ -270,14 +273,6 @@ class SlurmReference:
     def size(self, job: Job) -> float:
         """What part of the machine the job is."""
         return job.nodes / self.node_count
-
-    def usage(self, run: Running, now: int) -> float:
-        """The integral of 2^(-age / half-life) over the run so far, but for a factor all have."""
-        end = min(run.end, now)
-        if not self.rules.priority_decay_half_life:
-            return end - run.start
-        half_life = self.rules.priority_decay_half_life * US
-        return 2 ** ((end - now) / half_life) - 2 ** ((run.start - now) / half_life)
 
     # -- limits --------------------------------------------------------------------------------------------
 

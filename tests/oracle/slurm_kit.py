@@ -65,6 +65,7 @@ _PRIORITIES: dict[str, tuple[Any, ...]] = {
     "priority_weight_partition": (0, 300),
     "priority_max_age": (10, 100),
     "priority_favor_small": (True,),
+    "priority_fair_tree": (True, False),
     "priority_decay_half_life": (0, 30, 1000),
     "priority_calc_period": (5, 60),
 }
@@ -496,18 +497,21 @@ def with_random_associations(
     def limits(**kinds: int) -> dict[str, Any]:
         return {kind: least + int(rng.integers(0, 4)) for kind, least in kinds.items() if rng.random() < 0.4}
 
-    found = [Association("root", shares_as=0)]
+    def shares(parent: int) -> dict[str, Any]:
+        above = found[parent]
+        level = above.level if above.share is None else parent
+        return {"level": level, "share": None if rng.random() < 0.2 else float(rng.choice((0, 0.2, 0.4)))}
+
+    found = [Association("root")]
     for place in range(1, 4):
         parent = int(rng.integers(0, place))
         more = limits(grp_jobs=1, grp_nodes=widest)
-        found.append(Association(f"a{place}", "", "", parent, float(rng.random()), place, **more))
+        found.append(Association(f"a{place}", "", "", parent, **shares(parent), **more))
     for user in range(3):
         if rng.random() < 0.8:
-            parent, place = int(rng.integers(1, 4)), len(found)
-            own = place if rng.random() < 0.8 else parent
-            share = found[parent].share * (0.5 if own == place else 1)
+            parent = int(rng.integers(1, 4))
             more = limits(grp_jobs=1, grp_nodes=widest, max_jobs=1)
-            found.append(Association(f"a{parent}", f"u{user}", "", parent, share, own, **more))
+            found.append(Association(f"a{parent}", f"u{user}", "", parent, **shares(parent), **more))
     return replace(rules, associations=tuple(found)), {user: f"u{user}" for user in range(3)}
 
 

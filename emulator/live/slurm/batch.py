@@ -17,7 +17,7 @@ from emulator.live.job.proof import ProofError, prove
 from emulator.live.process import FleetProcessError
 from emulator.live.slurm import database
 from emulator.live.slurm.accounting import QUEUE_FORMAT, SlurmCounts, read_jobs, read_marks, read_starts
-from emulator.live.slurm.database import Database, DatabaseError, associations
+from emulator.live.slurm.database import ASSOCIATIONS, Database, DatabaseError, associations
 from emulator.live.slurm.hooks import SCRIPT
 from emulator.live.slurm.jobs import refusals_in
 from emulator.live.slurm.patience import Patience, QueuedJob
@@ -197,6 +197,7 @@ class SlurmBatch:
         assert self._database is not None  # noqa: S101 - installed
         system, me = self._system, own_name()
         self._database.start_slurmdbd(associations(me, system.users, system.accounts, system.sacctmgr))
+        (self._site.logs / ASSOCIATIONS).write_text(self._database.associations_text(), encoding="utf-8")
 
     def _start_controller(self) -> None:
         process = self._launch_controller()

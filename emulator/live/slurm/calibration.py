@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +15,7 @@ from balancer.clock import US, seconds
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.events.external_events import ExternalEvents
 from emulator.live.slurm.core_record import count_nodes, in_nodes
+from emulator.live.slurm.database import ACCOUNT, ASSOCIATIONS
 from emulator.machine.machine import HasOutages
 from emulator.plugins import named
 from emulator.runs.scenario import from_mapping
@@ -82,10 +85,7 @@ class Calibration:
 
 def settings_of(record: RunRecord) -> dict[str, Any]:
     """The twin's settings for a live run on Slurm, by its scenario. Raises ValueError."""
-    live = record.scenario.get("live", {})
-    slurm = named(live.get("batch") if isinstance(live, dict) else None, "slurm")
-    if record.clock != "live" or slurm is None:
-        raise ValueError("this is no run on the real Slurm: use --clock live and live.batch: slurm")
+    slurm = _of_slurm(record)
     if record.scenario.get("mechanism") is not None:
         raise ValueError("a mechanism moved nodes or jobs in this run: leave it out to calibrate")
     if record.interrupted or np.any(record.start_us < 0):
@@ -99,6 +99,15 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     return found | ({"conf": Path(slurm["conf"])} if slurm.get("conf") else {})
 
 
+def _of_slurm(record: RunRecord) -> dict[str, Any]:
+    """What the scenario of a live run says of Slurm. Raises ValueError."""
+    live = record.scenario.get("live", {})
+    slurm = named(live.get("batch") if isinstance(live, dict) else None, "slurm")
+    if record.clock != "live" or slurm is None:
+        raise ValueError("this is no run on the real Slurm: use --clock live and live.batch: slurm")
+    return slurm
+
+
 def version_of(folder: Path) -> str | None:
     """What slurmctld called itself in a live run with these results (`24.11.5`); None if no log has it."""
     log = folder / "logs" / "slurmctld-log.txt"
@@ -107,14 +116,56 @@ def version_of(folder: Path) -> str | None:
     return None if match is None else match[1]
 
 
+def begun_s(folder: Path, record: RunRecord) -> int:
+    """When slurmctld began in the time of a live run (before 0), by its log and what sacct printed; 0 if unknown.
+
+    From then on it works out priorities.
+    """
+    log, told = folder / "logs" / "slurmctld-log.txt", folder / "logs" / "sacct.txt"
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    match = re.search(r"^\[(\S+)\] slurmctld version \S+ started", text, re.MULTILINE)
+    if match is None or not told.is_file():
+        return 0
+    lines = csv.DictReader(told.read_text(encoding="utf-8").splitlines(), delimiter="|")
+    submits = [datetime.fromisoformat(line["Submit"]) for line in lines]
+    of_first = datetime.fromisoformat(match[1]) - min(submits)
+    return round(of_first.total_seconds() + seconds(int(record.jobs.submit_us.min())))
+
+
 def settings_in_logs(folder: Path) -> dict[str, Any]:
     """The twin's `release` and `message_timeout` for results of a live run; nothing if no log has them."""
-    version, conf = version_of(folder), folder / "logs" / "slurm.conf"
+    version, patience = version_of(folder), _in_conf(folder, "MessageTimeout")
     found: dict[str, Any] = {} if version is None else {"release": followed(version)}
-    for line in conf.read_text(encoding="utf-8").splitlines() if conf.is_file() else ():
-        if line.startswith("MessageTimeout="):
-            found["message_timeout"] = int(line.partition("=")[2])
-    return found
+    return found | ({"message_timeout": int(patience)} if patience else {})
+
+
+def _in_conf(folder: Path, key: str) -> str:
+    """What the slurm.conf of a live run says; '' if nothing."""
+    conf = folder / "logs" / "slurm.conf"
+    lines = conf.read_text(encoding="utf-8").splitlines() if conf.is_file() else []
+    return next((line.partition("=")[2] for line in lines if line.startswith(f"{key}=")), "")
+
+
+def shares_in_logs(folder: Path, record: RunRecord) -> dict[str, Any]:
+    """The twin's `associations`, and who is whose, for a live run whose priorities have fair shares; else nothing.
+
+    A job's account is by its user.
+    """
+    path, me = folder / "logs" / ASSOCIATIONS, _in_conf(folder, "SlurmUser")
+    twin = SchedulerConfig(decide={"slurm": settings_of(record)}).make_machine()
+    assert isinstance(twin, Slurm)  # noqa: S101 - by its name
+    if not path.is_file() or not twin.rules(count_nodes(record.node_names)).priority_weight_fairshare:
+        return {}
+    live = _of_slurm(record)
+    users, accounts = (
+        {int(number): name for number, name in live.get(key, {}).items()} for key in ("users", "accounts")
+    )
+    numbers = np.unique(record.jobs.user).tolist()
+    return {
+        "associations": path,
+        "users": {number: users.get(number, me) for number in numbers},
+        "accounts": {number: accounts.get(number, ACCOUNT) for number in numbers},
+    }
 
 
 def run_of(record: RunRecord, folder: Path) -> dict[str, Any]:
@@ -127,15 +178,23 @@ def run_of(record: RunRecord, folder: Path) -> dict[str, Any]:
     }
 
 
-def calibrate(record: RunRecord, **changes: Any) -> Calibration:
+def calibrate_results(folder: Path, record: RunRecord) -> Calibration:
+    """As `calibrate`, with what the logs of the run say beside its scenario. Raises ValueError."""
+    told = {**settings_in_logs(folder), **shares_in_logs(folder, record)}
+    return calibrate(record, begun_s(folder, record), **told)
+
+
+def calibrate(record: RunRecord, begun_s: int = 0, **changes: Any) -> Calibration:
     """Run the jobs of a live run in the twin: submitted when Slurm got them, as long as they had their nodes.
 
     So what processes cost on a fast clock is no difference: that they are gone later than a job ends is measured in the
-    run itself (`release_s`). `changes`: other settings of the twin. Raises ValueError.
+    run itself (`release_s`). `begun_s`: when slurmctld began, in the run's time. `changes`: other settings of the twin.
+    Raises ValueError.
     """
     slurm = {**settings_of(record), "over_time_limit": _NEVER_KILLED, **changes}
     batch = np.flatnonzero(record.jobs.kind == Kind.BATCH)
     jobs, real_us = in_nodes(record.jobs.take(batch)), record.start_us[batch]
+    jobs = replace(jobs, group=jobs.user) if "accounts" in slurm else jobs
     submit_us = jobs.submit_us // US * US
     run_us = np.maximum(record.end_us[batch] - real_us, 1)
     node_count = count_nodes(record.node_names)
@@ -143,6 +202,12 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     assert isinstance(twin, Slurm)  # noqa: S101 - by its name
     rules = twin.rules(node_count)
     every_s = rules.bf_interval
+    # Advance reservations and outages are told in the run's own time, which then cannot be moved.
+    is_bound = bool(rules.reservations or has_outages(record))
+    first_us = 0
+    if rules.changes_priorities and not is_bound:
+        first_us = -begun_s % rules.priority_calc_period * US
+        is_bound = True
 
     def starts_us(
         run_us: NDArray[np.int64], later_us: int = 0, quiet_s: int = 0
@@ -151,6 +216,7 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
 
         `quiet_s`: so long after a change the first cycle comes where there was none for a while.
         """
+        later_us += first_us
         table = replace(jobs, submit_us=submit_us + later_us, run_us=run_us)
         table = table.take(np.lexsort((table.number, table.submit_us)))
         settings = {"bf_after_quiet": quiet_s, **slurm}
@@ -166,8 +232,6 @@ def calibrate(record: RunRecord, **changes: Any) -> Calibration:
     twin_us, twin_end_us = starts_us(run_us)
     phases = [twin_us]
     for number in range(1, _PHASES if rules.backfills else 1):
-        # Advance reservations and outages are told in the run's own time, which then cannot be moved.
-        is_bound = rules.reservations or has_outages(record)
         later_s = 0 if is_bound else rules.bf_resolution * number // _PHASES
         phases.append(starts_us(run_us, later_s * US, every_s * number // _PHASES)[0])
     means_s = [seconds(int((each - submit_us).mean())) for each in phases]

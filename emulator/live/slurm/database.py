@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MARIADBD, SLURMDBD = "mariadbd", "slurmdbd"
 SERVER_PROGRAMS = (*OF_THIS_MACHINE, SLURMDBD)
+ASSOCIATIONS = "sacctmgr-assoc.txt"
+"""Who may use which accounts, and with what shares, as sacctmgr prints it when the run begins: among its logs."""
 COMMANDS = ("sacctmgr", "sacct", "sdiag")
 ACCOUNT = "emulator"
 """Of users for whom no account is given."""
@@ -180,6 +182,10 @@ class Database:
             if done.returncode != 0:
                 output = (done.stderr + done.stdout).strip()
                 raise FleetProcessError(f"sacctmgr {' '.join(command)}: {output or 'it says nothing'}")
+
+    def associations_text(self) -> str:
+        """What sacctmgr prints of them, for the twin's `associations`."""
+        return self._run("sacctmgr", "show", "assoc", "tree", "--parsable2").stdout
 
     def jobs(self, logged: Sequence[dict[str, Any]], names: Sequence[str], epoch_s: int) -> Stored:
         """What sacct prints, and the jobs in it. Raises DatabaseError.

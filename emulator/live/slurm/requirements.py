@@ -69,6 +69,9 @@ _OF_EACH_USER = re.compile(
 """Limits of each user, in slurm.conf and for sacctmgr."""
 
 
+_OF_ACCOUNTS = {"associations", "users", "accounts"}
+
+
 def unheard_setting(
     scenario: Scenario, live_settings: Mapping[str, object], sacctmgr: Sequence[Sequence[str]] | None
 ) -> str:
@@ -97,6 +100,10 @@ def unheard_setting(
             )
         elif each.name == "message_timeout":
             remedy = "say it in a slurm.conf, which the twin follows (a live run has a longer one, for its machine)"
+        elif each.name in _OF_ACCOUNTS:
+            remedy = (
+                "say the same in live.batch.slurm.users, accounts and sacctmgr (calibrate compares the two)"
+            )
         elif each.name == "queues":
             remedy = "say the same in live.batch.slurm.partitions"
         else:
@@ -305,6 +312,28 @@ def check_limits_of_users(lines: Iterable[str], jobs: JobTable, users: Mapping[i
             f"live.batch.slurm: {said[0]} is for each user, and {len(numbers)} users of the trace would be"
             f" {len(submitters)} to the real Slurm: say one of this machine for each"
             " in live.batch.slurm.users, or leave the limit out"
+        )
+
+
+def check_fair_shares(
+    scenario: Scenario, prepared: Prepared, users: Mapping[int, str], accounts: Mapping[int, str]
+) -> None:
+    """Raises ScenarioError where the twin would know usage and shares of other users than the real Slurm.
+
+    `users`, `accounts`: of this machine and its Slurm, by the trace's user.
+    """
+    machine = scenario.scheduler_config.make_machine()
+    if not isinstance(machine, Slurm):
+        return
+    rules = machine.rules(prepared.nodes)
+    if rules.priority_type == "basic" or not rules.priority_weight_fairshare:
+        return
+    numbers, me = {*prepared.jobs.user.tolist()}, own_name()
+    if accounts or len({users.get(number, me) for number in numbers}) < len(numbers):
+        raise ScenarioError(
+            "scheduler.slurm: PriorityWeightFairshare: in virtual time each user of the trace has a share, and the"
+            " real Slurm would know other users, or accounts: say one of this machine for each in"
+            " live.batch.slurm.users, and no accounts, or leave scheduler.slurm out"
         )
 
 

@@ -16,6 +16,7 @@ from emulator.live.slurm.batch import SlurmBatch
 from emulator.live.slurm.programs import FakeTimeError, Programs, find_library, problem_with_machine
 from emulator.live.slurm.requirements import (
     check_constraints,
+    check_fair_shares,
     check_limits_of_users,
     check_partitions,
     check_qos,
@@ -124,6 +125,7 @@ class SlurmSystem:
         if problem:
             raise ScenarioError(f"live.batch: {problem}")
         self._check_limits(prepared)
+        check_fair_shares(scenario, prepared, self.users, self.accounts)
         if problem := other_release(scenario, self.programs.root, self.programs.version):
             raise ScenarioError(problem)
 

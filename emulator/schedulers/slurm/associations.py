@@ -82,27 +82,22 @@ _FLAT = (
     " tree --parsable2` says it"
 )
 
-FAIR_TREE = (
-    "Share: Slurm compares accounts first, then the users in them (Fair Tree); in the twin a user's share is its part"
-    " of all shares, and its usage its own"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Association:
     """An account (`user` is empty), or a user's use of one, in one partition or all of them.
 
-    `parent`: the row of the account above, -1 for none. `share`: its part of all shares; `shares_as`: the row whose
-    share and usage are its own. Limits: `grp_` of what runs in it and below, `max_jobs` of what runs in it; the others
-    are of one job, `max_wall` in minutes. UNDEFINED: none.
+    `parent`: the row of the account above, -1 for none. `share`: its part of the shares of the account in row `level`;
+    None: it has those of the account above, and who is in it has a part of those. Limits: `grp_` of what runs in it and
+    below, `max_jobs` of what runs in it; the others are of one job, `max_wall` in minutes. UNDEFINED: none.
     """
 
     account: str
     user: str = ""
     partition: str = ""
     parent: int = -1
-    share: float = 1.0
-    shares_as: int = -1
+    level: int = -1
+    share: float | None = 1.0
     grp_jobs: int = UNDEFINED
     grp_nodes: int = UNDEFINED
     max_jobs: int = UNDEFINED
@@ -249,10 +244,7 @@ def _inheriting(found: list[Association]) -> list[Association]:
 
 
 def _with_shares(found: list[Association], raw: Sequence[str]) -> list[Association]:
-    """With the part of all shares: of each level its shares / those of its level, times the part of the account above.
-
-    Who has the shares of the account above counts with it, and those below such an account count as on its level.
-    """
+    """With the part that each has of the shares of its level."""
     levels = [-1] * len(found)
     sums: Counter[int] = Counter()
     for place, each in enumerate(found):
@@ -260,17 +252,10 @@ def _with_shares(found: list[Association], raw: Sequence[str]) -> list[Associati
         levels[place] = above if above < 0 or raw[above] not in _PARENT else levels[above]
         if raw[place] not in _PARENT:
             sums[levels[place]] += int(raw[place])
-    done: list[Association] = []
-    for place, each in enumerate(found):
-        level = levels[place]
-        if level < 0:
-            done.append(replace(each, share=1.0, shares_as=place))
-        elif raw[place] in _PARENT:
-            done.append(replace(each, share=done[level].share, shares_as=done[level].shares_as))
-        else:
-            part = int(raw[place]) / (sums[level] or 1)
-            done.append(replace(each, share=part * done[level].share, shares_as=place))
-    return done
+    return [
+        replace(each, level=level, share=None if text in _PARENT else int(text) / (sums[level] or 1))
+        for each, level, text in zip(found, levels, raw, strict=True)
+    ]
 
 
 def _not_done(found: Sequence[LeftOut]) -> list[str]:

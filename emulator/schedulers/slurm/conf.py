@@ -47,6 +47,19 @@ def _seconds(text: str) -> int:
     return min(minutes(text) * 60, MOST)
 
 
+_NO_FAIR_TREE = "NO_FAIR_TREE"
+PRIORITY_FLAGS = frozenset(("FAIR_TREE", _NO_FAIR_TREE))
+"""Words of PriorityFlags that are followed."""
+
+
+def priority_flags(text: str) -> list[str]:
+    return [word for each in text.strip('"').upper().split(",") if (word := each.strip())]
+
+
+def _is_fair_tree(text: str) -> bool:
+    return _NO_FAIR_TREE not in priority_flags(text)
+
+
 def _no_half_life(text: str) -> int:
     return 0 if text == "0" else _seconds(text)
 
@@ -70,6 +83,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "priorityweightqos": ("priority_weight_qos", _number),
     "prioritymaxage": ("priority_max_age", _seconds),
     "priorityfavorsmall": ("priority_favor_small", _yes),
+    "priorityflags": ("priority_fair_tree", _is_fair_tree),
     "prioritydecayhalflife": ("priority_decay_half_life", _no_half_life),
     "prioritycalcperiod": ("priority_calc_period", _seconds),
     VERSION: ("release", followed),

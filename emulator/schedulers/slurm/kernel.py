@@ -11,7 +11,7 @@ from emulator.kernel.compiled import compiled, inner
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.kernel.kernel import has_room_inline
 from emulator.kernel.occupancy import end_job
-from emulator.kernel.reorder import count_usage, sort_queue
+from emulator.kernel.reorder import sort_queue
 from emulator.kernel.stepping import next_submit, step_to
 from emulator.kernel.structures import heap_pop, queue_insert, queue_remove_at
 from emulator.kernel.tables import (
@@ -29,6 +29,7 @@ from emulator.schedulers.slurm.cycles import (
     note_passed_over,
 )
 from emulator.schedulers.slurm.depth import begin_pass_counts, is_beyond_depth
+from emulator.schedulers.slurm.fair_share import bring_fair_shares
 from emulator.schedulers.slurm.limits import count_job, count_running, is_over_limit
 from emulator.schedulers.slurm.node_sharing import count_room
 from emulator.schedulers.slurm.nodes import open_for, place_now, start_picked
@@ -43,26 +44,11 @@ if TYPE_CHECKING:
 
 
 @inner
-def look_at_usage(state: State, twin: Twin, now: int) -> float:
-    """Bring the usage of all users to `now`. Returns all of it, 0 where fair share does not count."""
-    runs, registers = state.runs, state.registers
-    weights, accounts, waiting, counted = twin.weights, twin.accounts, twin.waiting, twin.counted
-    total = 0.0
-    if weights.fair > 0.0:
-        count_usage(runs, waiting, accounts, twin.open_runs, counted, registers, now, weights.half_life_us)
-        for which in range(accounts.shape[0]):
-            total += accounts[which].usage
-    return total
-
-
-@inner
-def key_of(twin: Twin, row: int, used: float, now: int) -> int:
-    """A job's place in the queue: rank, then priority, a whole number. `used`: what all users have used."""
-    job_ext, fixed, weights, accounts = twin.job_ext, twin.fixed, twin.weights, twin.accounts
+def key_of(twin: Twin, row: int, now: int) -> int:
+    """A job's place in the queue: rank, then priority, a whole number."""
+    job_ext, fixed, weights = twin.job_ext, twin.fixed, twin.weights
     value = fixed[row] + weights.age * min((now - job_ext[row].eligible_us) / weights.max_age_us, 1.0)
-    if weights.fair > 0.0:
-        part = accounts[job_ext[row].account].usage / used if used > 0.0 else 0.0
-        value += weights.fair * 0.5 ** (part / accounts[job_ext[row].account].shares)
+    value += weights.fair * twin.fair_shares[job_ext[row].account].factor
     first: int = -job_ext[row].rank * TIER_STEP
     return first - int(value + 1e-6)
 
@@ -73,17 +59,14 @@ def submit_due(state: State, twin: Twin, now: int) -> int:
     job, queue, registers = state.job, state.queue, state.registers
     twin_registers = twin.registers
     count = 0
-    used = 0.0
     while registers.next_submit < registers.jobs_n and job[registers.next_submit].submit_us <= now:
         row = registers.next_submit
         registers.next_submit += 1
         if job[row].kind != BATCH or job[row].state != JobState.FUTURE:
             continue
-        if count == 0 and twin_registers.calc_every_us:
-            used = look_at_usage(state, twin, now)
         job[row].state = JobState.QUEUED
         if twin_registers.calc_every_us:
-            job[row].key = key_of(twin, row, used, now)
+            job[row].key = key_of(twin, row, now)
         queue_insert(job, queue, registers, row)
         count += 1
     return count
@@ -97,7 +80,6 @@ def release(state: State, twin: Twin, now: int) -> None:
     """
     job, queue, registers = state.job, state.queue, state.registers
     twin_registers, job_ext = twin.registers, twin.job_ext
-    used = look_at_usage(state, twin, now) if twin_registers.calc_every_us else 0.0
     while twin_registers.release_at_us <= now:
         row = twin_registers.first_held
         twin_registers.first_held = job_ext[row].next_held
@@ -107,7 +89,7 @@ def release(state: State, twin: Twin, now: int) -> None:
         if job[row].state == JobState.HELD:
             job[row].state = JobState.QUEUED
             if twin_registers.calc_every_us:
-                job[row].key = key_of(twin, row, used, now)
+                job[row].key = key_of(twin, row, now)
             queue_insert(job, queue, registers, row)
     twin_registers.full_changed = 1
     note_cycle_that_finds(twin_registers, now)
@@ -136,11 +118,10 @@ def look_at_priorities(state: State, twin: Twin, now: int) -> None:
     """Work out the priorities of all waiting jobs anew and put the queue in their order."""
     job, queue, registers = state.job, state.queue, state.registers
     spare = twin.spare
-    used = look_at_usage(state, twin, now)
     for place in range(registers.queue_lo, registers.queue_hi):
         row = int(queue[place])
         if job[row].key != FRONT:
-            job[row].key = key_of(twin, row, used, now)
+            job[row].key = key_of(twin, row, now)
     sort_queue(job, queue, registers, spare)
 
 
@@ -261,6 +242,7 @@ def finish(state: State, twin: Twin, now: int, other_event: bool) -> None:
         twin_registers.again_at_us = NEVER
     if registers.queue_lo == registers.queue_hi:
         twin_registers.passes_over = 0
+    bring_fair_shares(state, twin, now)
     released = twin_registers.release_at_us <= now
     if released:
         release(state, twin, now)

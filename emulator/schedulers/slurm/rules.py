@@ -91,6 +91,7 @@ class Rules:
     priority_weight_qos: int = 0
     priority_max_age: int = 7 * _DAY_S
     priority_favor_small: bool = False
+    priority_fair_tree: bool = True
     priority_decay_half_life: int = 7 * _DAY_S
     priority_calc_period: int = 300
     partitions: tuple[Partition, ...] = field(default=(Partition(),))

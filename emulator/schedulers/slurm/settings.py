@@ -11,7 +11,7 @@ import numpy as np
 from balancer.nodelist import some
 from emulator.config.node_names import default_node_names, named_nodes
 from emulator.plugins import check_number
-from emulator.schedulers.slurm.associations import FAIR_TREE, associations_of, read_associations
+from emulator.schedulers.slurm.associations import associations_of, read_associations
 from emulator.schedulers.slurm.conf import cluster_name, read_conf, release_in
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
 from emulator.schedulers.slurm.constraints import (
@@ -145,6 +145,7 @@ class SlurmSettings:
     priority_weight_qos: int | None = None
     priority_max_age: int | None = None
     priority_favor_small: bool | None = None
+    priority_fair_tree: bool | None = None
     priority_decay_half_life: int | None = None
     priority_calc_period: int | None = None
 
@@ -272,8 +273,6 @@ class SlurmSettings:
             defaults = sorted({each.qos for each in self._associations(found)} - {"", NORMAL})
             if self.qos is None and defaults:
                 said.append(f"Def QOS={','.join(defaults)}: no table says what these QOS are (qos)")
-            if rules.priority_type == "multifactor" and rules.priority_weight_fairshare:
-                said.append(FAIR_TREE)
             found += [f"{self.associations.name}: {each}" for each in said]
         return tuple(found)
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from emulator.kernel.reorder import Account, Counted
+    from emulator.kernel.reorder import Counted
     from emulator.kernel.rows import Rows
     from emulator.kernel.tables import Ints, Ints32
 
@@ -47,6 +47,8 @@ class TwinRegisters:
     """How long past its limit a job may run."""
     calc_every_us: int
     """Between two looks at priorities, 0 where they do not change."""
+    next_fair_us: int
+    """When fair shares are worked out next."""
     quiet_wait_us: int
     """How long after a change a cycle is due if none came for `fill_every_us`."""
     since_24_11: int
@@ -209,7 +211,39 @@ class Weights:
     age: float
     max_age_us: float
     fair: float
-    half_life_us: float
+    left_a_second: float
+    """The part of all usage that a second later is left of it."""
+    counts_ends: int
+    """Whether the usage of a run counts up to its end: else up to the last time before that at which it was counted."""
+    is_fair_tree: int
+
+
+class Share:
+    """What an account, or a user in one, has and has used (`fair_share.py`). Row 0: root; accounts before users."""
+
+    above: int
+    """The row of the account that it is in, -1 for none."""
+    level: int
+    """The row of the account whose shares it has a part of: an account that has those above it is passed over."""
+    share: float
+    """That part."""
+    is_user: int
+    has_those_above: int
+    own_usage: float
+    """Node-seconds."""
+    usage: float
+    """With that of all below it."""
+    first: int
+    """Where in `fair_order` who has a part of its shares stands, so many of them."""
+    children: int
+    fairness: float
+    is_tied: int
+    counted: float
+    """Without Fair Tree: its part of all usage, with what it has from the account above ..."""
+    owned: float
+    """... and its part of all shares."""
+    factor: float
+    """From 0 to 1, the fair share of a job's priority."""
 
 
 class SeenNode:
@@ -308,11 +342,11 @@ class Twin(NamedTuple):
     user_tests: NDArray[np.int64]
     """Jobs of each user (row) in each partition in this cycle, if they are limited."""
     weights: Weights
-    accounts: Rows[Account]
     open_runs: Ints
     counted: Counted
-    waiting: NDArray[np.void]
-    """What an order sees of jobs (`kernel/reorder.py`)."""
+    fair_shares: Rows[Share]
+    fair_order: Ints
+    fair_stack: Ints
     spare: Ints32
     """To sort."""
     limits: Ints

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from balancer.nodelist import some
 from emulator.config.node_names import default_node_names
-from emulator.schedulers.slurm.conf import FOLLOWED, FOLLOWED_OF_PARTITIONS, PARAMETERS, VERSION
+from emulator.schedulers.slurm.conf import (
+    FOLLOWED,
+    FOLLOWED_OF_PARTITIONS,
+    PARAMETERS,
+    PRIORITY_FLAGS,
+    VERSION,
+    priority_flags,
+)
 from emulator.schedulers.slurm.conf_lines import NODE, NODE_SET, PARTITION, own_names, read_lines, site_nodes
 from emulator.schedulers.slurm.generic_resources import gpus_not_followed
 from emulator.schedulers.slurm.node_sizes import threads_not_followed, weight_of
@@ -51,7 +58,6 @@ _NOT_FOLLOWED = {
     "licenses": "the twin has no licences",
     "priorityweightassoc": "the twin has no associations",
     "priorityweighttres": "the twin has no weights of TRES",
-    "priorityflags": "Slurm would work priorities out by these flags; the twin has none of them",
     "priorityusageresetperiod": "Slurm would set all usage to 0 then; in the twin it only decays",
     "prioritysitefactorplugin": _NO_FACTOR,
     "prioritysitefactorparameters": _NO_FACTOR,
@@ -173,6 +179,12 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
             found.append(f"{line.key}={line.value}: the twin goes by the rules of {followed(line.value)}")
         elif line.name == "schedulertype" and line.value.lower() not in _SCHEDULERS:
             found.append(f"{line.key}={line.value}: the twin knows it not, and takes {_SCHEDULERS[0]}")
+        elif line.name == "priorityflags":
+            found += (
+                f"{line.key}={word}: Slurm would work priorities out by it; the twin does not"
+                for word in priority_flags(line.value)
+                if word not in PRIORITY_FLAGS
+            )
         elif line.name == "preempttype" and not is_known_type(line.value):
             found.append(f"{line.key}={line.value}: {_NO_PREEMPTION}")
         elif line.name == "preemptmode" and (why := mode_not_followed(line.value)):

@@ -161,7 +161,7 @@ WHOLE_NODES = "jobs have whole nodes in the twin unless `select` is set"
 NOT_FOLLOWED = (
     f"TopologyPlugin=topology/tree: Slurm would keep a job on few switches; {IN_A_ROW}",
     "CompleteWait=32: Slurm would start no job for so long while nodes are cleaned up; the twin's are free at once",
-    "PriorityFlags=FAIR_TREE,MAX_TRES: Slurm would work priorities out by these flags; the twin has none of them",
+    "PriorityFlags=MAX_TRES: Slurm would work priorities out by it; the twin does not",
     "PriorityUsageResetPeriod=MONTHLY: Slurm would set all usage to 0 then; in the twin it only decays",
     "max_switch_wait: the twin has no switches",
     "made_up: no word of SchedulerParameters that is known here, so what it would have done is not",

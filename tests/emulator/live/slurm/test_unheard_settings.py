@@ -2,15 +2,17 @@
 
 import os
 import pwd
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.live.slurm.requirements import (
     check_constraints,
+    check_fair_shares,
     check_limits_of_users,
     check_partitions,
     check_qos,
@@ -29,6 +31,7 @@ VALUES = {
     "features": {"ib": "n001"}, "constraint_names": {1: "ib"}, "queue_constraint": {1: "ib"},
     "user_constraint": {1: "ib"}, "associations": "assoc.txt", "users": {1: "ann"}, "accounts": {1: "physics"},
     "release": "26.05", "preempt_type": "partition_prio", "preempt_mode": "requeue",
+    "priority_fair_tree": False,
 }  # fmt: skip
 CARRIED_OUT = {"reservations", "select", "release"} | {  # release: by other_release
     "features", "constraint_names", "queue_constraint", "user_constraint",
@@ -186,3 +189,27 @@ def test_a_limit_of_each_user_wants_a_user_of_this_machine_for_each_of_the_trace
 )
 def test_what_is_no_limit_of_each_user_wants_nobody(line):
     check_limits_of_users([line], JOBS_OF_TWO, {})
+
+
+def test_fair_shares_want_a_user_of_this_machine_for_each_of_the_trace_and_no_accounts():
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    workload = {"generate": [{"daily_batch": {"days": 0.1, "jobs": 5, "load": 0.5}}]}
+    fair = {"priority_type": "multifactor", "priority_weight_fairshare": 1}
+    document = {"nodes": 4, "workload": workload}
+    asked = from_mapping(document | {"scheduler": {"slurm": fair}})
+    prepared = prepare(asked)
+    prepared = replace(prepared, jobs=replace(prepared.jobs, user=np.array([4, 7, 4, 7, 4])))
+    for users, accounts in (({}, {}), ({4: me}, {}), ({4: "ann"}, {7: "physics"})):
+        with pytest.raises(
+            ScenarioError, match=r"PriorityWeightFairshare: .* live\.batch\.slurm\.users, and no accounts"
+        ):
+            check_fair_shares(asked, prepared, users, accounts)
+    check_fair_shares(asked, prepared, {4: "ann"}, {})
+    check_fair_shares(from_mapping(document), prepared, {}, {})
+    without = {"priority_type": "multifactor", "priority_weight_age": 1}
+    check_fair_shares(from_mapping(document | {"scheduler": {"slurm": without}}), prepared, {}, {})
+
+
+def test_associations_are_said_in_the_words_of_a_live_run():
+    said = unheard_setting(a_scenario("associations"), {}, TOLD)
+    assert "say the same in live.batch.slurm.users, accounts and sacctmgr" in said
