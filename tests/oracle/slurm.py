@@ -436,10 +436,13 @@ class SlurmReference:
             same_user = [each for each in tested if each.user == job.user]
             same_partition = [each for each in tested if self.partition(each) == self.partition(job)]
             same_both = [each for each in same_user if each in same_partition]
+            own = self.association(job)
+            same_association = [each for each in tested if own is not None and self.association(each) == own]
             if any(
                 most and len(same) >= most
                 for most, same in (
-                    (rules.bf_max_job_user, same_user),
+                    (0 if rules.bf_max_job_assoc else rules.bf_max_job_user, same_user),
+                    (rules.bf_max_job_assoc, same_association),
                     (rules.bf_max_job_part, same_partition),
                     (rules.bf_max_job_user_part, same_both),
                 )

@@ -52,6 +52,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "sched_max_job_start": (0, 0, 1, 2),
     "bf_max_job_part": (0, 0, 1, 3),
     "bf_max_job_user_part": (0, 0, 1, 2),
+    "bf_max_job_assoc": (0, 0, 1, 2),
     "bf_max_job_start": (0, 0, 1, 2),
     "bf_job_part_count_reserve": (0, 0, 1, 2),
     "bf_min_age_reserve": (0, 5, 60),

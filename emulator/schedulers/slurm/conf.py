@@ -91,7 +91,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any]]] = {
 _PARAMETERS = (
     "default_queue_depth", "partition_job_depth", "sched_max_job_start", "sched_interval", "sched_min_interval",
     "bf_interval", "bf_window", "bf_resolution", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
-    "bf_max_job_user_part", "bf_max_job_start", "bf_job_part_count_reserve", "bf_min_age_reserve",
+    "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start", "bf_job_part_count_reserve", "bf_min_age_reserve",
 )  # fmt: skip
 _SWITCHES = ("defer", "bf_continue")
 PARAMETERS = frozenset((*_PARAMETERS, *_SWITCHES))

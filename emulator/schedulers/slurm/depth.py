@@ -41,11 +41,13 @@ def begin_cycle_counts(twin: Twin) -> None:
     for which in range(twin.partition_counts.shape[0]):
         twin.partition_counts[which].tried = 0
         twin.partition_counts[which].reserved = 0
+    for which in range(twin.associations.shape[0]):
+        twin.associations[which].tried = 0
 
 
 @inner
 def is_beyond_tries(twin: Twin, row: int) -> bool:
-    """Whether a cycle has tried as many of the job's user and partition as it may; else the job is counted."""
+    """Whether a cycle has tried as many as it may of who the job is of and for; else the job is counted."""
     twin_registers, counts = twin.registers, twin.partition_counts
     user, partition = twin.job_ext[row].user, twin.job_ext[row].partition
     most_in_both, most_of_partition = twin_registers.max_user_partition, twin_registers.max_partition
@@ -53,8 +55,14 @@ def is_beyond_tries(twin: Twin, row: int) -> bool:
         return True
     if most_of_partition and counts[partition].tried >= most_of_partition:
         return True
+    association, most_of_association = twin.job_ext[row].association, twin_registers.max_association
+    is_limited = most_of_association and association >= 0
+    if is_limited and twin.associations[association].tried >= most_of_association:
+        return True
     if twin_registers.max_user and twin.tests[user] >= twin_registers.max_user:
         return True
+    if is_limited:
+        twin.associations[association].tried += 1
     if most_in_both:
         twin.user_tests[user, partition] += 1
     if twin_registers.max_user:

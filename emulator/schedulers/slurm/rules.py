@@ -71,6 +71,7 @@ class Rules:
     bf_max_job_user: int = 0
     bf_max_job_part: int = 0
     bf_max_job_user_part: int = 0
+    bf_max_job_assoc: int = 0
     bf_max_job_start: int = 0
     bf_job_part_count_reserve: int = 0
     bf_continue: bool = False
@@ -106,8 +107,8 @@ class Rules:
             check_number("slurm", name, getattr(self, name), at_least=1, at_most=MOST, whole=True)
         for name in (
             "default_queue_depth", "partition_job_depth", "sched_max_job_start", "sched_min_interval",
-            "bf_max_job_test", "bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_start",
-            "bf_job_part_count_reserve", "bf_min_age_reserve", "bf_after_quiet",
+            "bf_max_job_test", "bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc",
+            "bf_max_job_start", "bf_job_part_count_reserve", "bf_min_age_reserve", "bf_after_quiet",
             "over_time_limit", "kill_wait", "message_timeout", "priority_weight_age", "priority_weight_fairshare",
             "priority_weight_job_size", "priority_weight_partition", "priority_weight_qos",
             "priority_decay_half_life",

@@ -125,6 +125,7 @@ class SlurmSettings:
     bf_max_job_user: int | None = None
     bf_max_job_part: int | None = None
     bf_max_job_user_part: int | None = None
+    bf_max_job_assoc: int | None = None
     bf_max_job_start: int | None = None
     bf_job_part_count_reserve: int | None = None
     bf_continue: bool | None = None

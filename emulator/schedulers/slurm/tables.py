@@ -38,6 +38,8 @@ class TwinRegisters:
     max_user: int
     max_partition: int
     max_user_partition: int
+    max_association: int
+    """Likewise of an association; those of a user are not limited then."""
     fill_starts: int
     """Jobs that a cycle starts, 0 for any number."""
     max_reserved: int
@@ -203,6 +205,8 @@ class AssociationUse:
     own_jobs: int
     jobs: int
     nodes: int
+    tried: int
+    """Its jobs that this cycle has tried."""
 
 
 class Weights:

@@ -273,6 +273,19 @@ def test_who_has_more_of_the_shares_comes_first(tmp_path: Path) -> None:
     assert starts(tmp_path, text.format(9, 1), jobs, **fair)[2:] == [301, 601]
 
 
+def test_a_cycle_tries_only_so_many_jobs_of_an_association(tmp_path: Path) -> None:
+    """Ann's three wait behind bob's, who has too few nodes; of her two in one account a cycle tries the first."""
+    text = tree("root", " a", "  a/ann", "  a/bob", " b", "  b/ann")
+    jobs: list[Job] = [(2, 5, 1), (2, 4, 1), (1, 1, 1), (1, 1, 2), (1, 1, 1)]
+    assert starts(tmp_path, text, jobs, sched_interval=-1)[2:] == [30, 30, 30]
+    assert starts(tmp_path, text, jobs, sched_interval=-1, bf_max_job_assoc=1)[2:] == [30, 30, 60]
+    assert starts(tmp_path, text, jobs, sched_interval=-1, bf_max_job_assoc=1, bf_max_job_user=1)[2:] == [
+        30,
+        30,
+        60,
+    ]
+
+
 def test_names_are_needed_and_shares_are_said_once(tmp_path: Path) -> None:
     text = tree("root", " a", "  a/ann")
     with pytest.raises(

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 HUGE = 10**22
 NUMBERS = (
     "bf_interval", "bf_window", "bf_resolution", "bf_max_job_test", "bf_max_job_user", "bf_min_age_reserve",
-    "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_start", "bf_job_part_count_reserve", "partition_job_depth",
-    "sched_max_job_start",
+    "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start", "bf_job_part_count_reserve",
+    "partition_job_depth", "sched_max_job_start",
     "bf_after_quiet", "sched_interval", "sched_min_interval", "default_queue_depth", "over_time_limit", "kill_wait",
     "preempt_exempt_time", "priority_weight_age", "priority_max_age", "priority_decay_half_life",
     "priority_calc_period",
