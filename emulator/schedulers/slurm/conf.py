@@ -47,9 +47,7 @@ def _seconds(text: str) -> int:
     return min(minutes(text) * 60, MOST)
 
 
-_NO_FAIR_TREE = "NO_FAIR_TREE"
-PRIORITY_FLAGS = frozenset(("FAIR_TREE", _NO_FAIR_TREE))
-"""Words of PriorityFlags that are followed."""
+NO_FAIR_TREE = "NO_FAIR_TREE"
 
 
 def priority_flags(text: str) -> list[str]:
@@ -57,7 +55,7 @@ def priority_flags(text: str) -> list[str]:
 
 
 def _is_fair_tree(text: str) -> bool:
-    return _NO_FAIR_TREE not in priority_flags(text)
+    return NO_FAIR_TREE not in priority_flags(text)
 
 
 def _no_half_life(text: str) -> int:

@@ -14,8 +14,8 @@ from emulator.config.node_names import default_node_names
 from emulator.schedulers.slurm.conf import (
     FOLLOWED,
     FOLLOWED_OF_PARTITIONS,
+    NO_FAIR_TREE,
     PARAMETERS,
-    PRIORITY_FLAGS,
     VERSION,
     priority_flags,
 )
@@ -152,6 +152,11 @@ _NO_MEANING = re.compile(
     r"|boot_time|eiotimeout|hash_val|multiple_slurmd|next_job_id|disable.*|allowspec.*|usempi.*|salloc.*|sched.*debug|sched.*log.*|gres.*plugin.*|license(params|parameters)",
     re.IGNORECASE,
 )
+_FLAGS = {
+    NO_FAIR_TREE: "Slurm would take the usage of accounts as it was a PriorityCalcPeriod before; the twin takes all as"
+    " it is then",
+}
+"""What of a word of PriorityFlags that is followed is not."""
 _SCHEDULERS = ("sched/backfill", "sched/builtin")
 _OF_NODES = {
     NODE, "nodehostname", "nodeaddr", "bcastaddr", "boards", "corespeccount", "corespersocket", "cpubind", "cpus",
@@ -181,9 +186,9 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
             found.append(f"{line.key}={line.value}: the twin knows it not, and takes {_SCHEDULERS[0]}")
         elif line.name == "priorityflags":
             found += (
-                f"{line.key}={word}: Slurm would work priorities out by it; the twin does not"
+                f"{line.key}={word}: {_FLAGS.get(word, 'Slurm would work priorities out by it; the twin does not')}"
                 for word in priority_flags(line.value)
-                if word not in PRIORITY_FLAGS
+                if word != "FAIR_TREE"
             )
         elif line.name == "preempttype" and not is_known_type(line.value):
             found.append(f"{line.key}={line.value}: {_NO_PREEMPTION}")
