@@ -128,6 +128,10 @@ _SECTIONS = {
     shell_complete=schedulers,
     help="See `emulator schedulers`.",
 )
+@click.option("--qos", metavar="FILE", type=click.Path(path_type=Path),
+              help="With slurm:FILE, its QOS: what sacctmgr show qos --parsable2 printed.")  # fmt: skip
+@click.option("--associations", metavar="FILE", type=click.Path(path_type=Path),
+              help="With slurm:FILE, its associations: what sacctmgr show assoc tree --parsable2 printed.")  # fmt: skip
 @click.option("--accept-rejected", type=click.FloatRange(0, 100), default=0.0, show_default=True,
               help="Per cent of the requests that may be rejected.")  # fmt: skip
 @click.option("--accept-wait-min", type=click.FloatRange(min=0), default=0.0, show_default=True,
@@ -464,6 +468,9 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
             raise InputError(
                 f"--{name.replace('_', '-')} goes with --shared-nodes: other jobs have whole nodes"
             )
+    files = {name: options[name] for name in ("qos", "associations")}
+    if not options["scheduler"].startswith("slurm:"):
+        refuse(set(files), "without --scheduler slurm:FILE no job has one")
     loaded = []
     for name in ("batch", "ondemand"):
         tell(f"reading {options[name]}")
@@ -481,7 +488,9 @@ def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, l
         reservations=options["reservations"],
         overrun="kill" if options["scheduler"].startswith("slurm") else "extend",
     )
-    logs, options["decides"] = under_scheduler(logs, options["scheduler"], _split(options["nodes"])[1])
+    logs, options["decides"] = under_scheduler(
+        logs, options["scheduler"], _split(options["nodes"])[1], **files
+    )
     weeks = usable_weeks(logs)
     if not weeks:
         raise InputError(

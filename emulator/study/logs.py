@@ -19,6 +19,7 @@ from emulator.runs.scenario import ScenarioError
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import is_assumed, not_one_clock
+from emulator.workload.requests import with_qos
 from emulator.workload.rules import not_read, remarks, to_jobs, with_times_of_jobs
 from emulator.workload.sharing import pack_shared
 from emulator.workload.streams import stream
@@ -130,7 +131,9 @@ def read_logs(
             shared_queue = max(int(batch.column("queue").max(initial=0)), 0) + 1
         down = unavailable.as_jobs(shared_queue)
     notes += unavailable.notes
-    work = to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, overrun=overrun, origin_s=0)
+    work = with_qos(
+        to_jobs(batch, nodes=_MOST_NODES, procs_per_node=procs_per_node, overrun=overrun, origin_s=0), batch
+    )
     fits = _fits(batch, work, batch_nodes)
     notes += _left_out("batch", work, int((~fits).sum()), batch_nodes)
     leases, lease_notes = _leases(ondemand, cores_per_node, batch_nodes)

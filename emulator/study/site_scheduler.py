@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.number_text import grouped, number_of
-from emulator.runs.queue_partitions import partitions_by_name
+from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
 from emulator.schedulers.slurm.refusals import never_started
@@ -25,14 +25,29 @@ if TYPE_CHECKING:
 _SLURM = "slurm:"
 
 
-def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Logs, Any]:
-    """The logs without jobs that it would never start, and what a scenario says of it. Raises ScenarioError."""
+def under_scheduler(
+    logs: Logs,
+    scheduler: str,
+    ondemand_nodes: int,
+    *,
+    qos: Path | None = None,
+    associations: Path | None = None,
+) -> tuple[Logs, Any]:
+    """The logs without jobs that it would never start, and what a scenario says of it. Raises ScenarioError.
+
+    `qos`, `associations`: what sacctmgr printed, for `slurm:FILE`.
+    """
     if not scheduler.startswith(_SLURM):
         return logs, scheduler
     conf, nodes = Path(scheduler.removeprefix(_SLURM)).absolute(), logs.batch_nodes + ondemand_nodes
     try:
         has_both = len(site_nodes(read_lines(conf))) == nodes
-        slurm = Slurm(conf=conf, nodes_added=0 if has_both else ondemand_nodes)
+        slurm = Slurm(
+            conf=conf, nodes_added=0 if has_both else ondemand_nodes, qos=qos, associations=associations
+        )
+        of_log: dict[str, Any] = people_by_name(slurm, logs.log.user_names, logs.log.group_names)
+        of_log |= {} if qos is None else {"qos_names": logs.log.names_of("Qos")}
+        slurm = replace(slurm, **of_log)
         of_jobs = logs.batch.take(
             logs.batch.queue != (-2 if logs.shared_queue is None else logs.shared_queue)
         )
@@ -60,6 +75,12 @@ def under_scheduler(logs: Logs, scheduler: str, ondemand_nodes: int) -> tuple[Lo
         )
     document = {
         "slurm": {"conf": str(conf), "nodes_added": slurm.nodes_added, "queues": by_queue}
+        | {
+            name: str(path.absolute())
+            for name, path in (("qos", qos), ("associations", associations))
+            if path
+        }
+        | {name: dict(names) for name, names in of_log.items()}
         | ({} if logs.shared_queue is None else {"unlimited_queue": logs.shared_queue})
     }
     kept = replace(

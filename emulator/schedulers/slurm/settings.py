@@ -266,8 +266,18 @@ class SlurmSettings:
         rules = self.rules(node_count)
         found += self._without_qos(jobs, rules)
         found += self._constraints_not_followed(jobs, node_count)
+        where = "" if self.conf is None else f"{self.conf.name}: "
+        if rules.bf_max_job_assoc and self.associations is None:
+            found.append(
+                f"{where}bf_max_job_assoc: no table says whose associations there are (associations)"
+            )
+        has_fair_share = rules.priority_type == "multifactor" and rules.priority_weight_fairshare
+        if has_fair_share and self.conf is not None and self.associations is None and not self.shares:
+            found.append(
+                f"{where}PriorityWeightFairshare: no table says what accounts and shares there are (associations), so"
+                " each user has an equal share"
+            )
         if rules.preempt_type == "qos" and self.qos is None:
-            where = "" if self.conf is None else f"{self.conf.name}: "
             found.append(f"{where}PreemptType=preempt/qos: no table says which QOS preempt others (qos)")
         if self.associations is not None:
             said = self.associations_of(jobs, rules).not_followed()

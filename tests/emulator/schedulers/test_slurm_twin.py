@@ -372,13 +372,13 @@ def test_lines_that_the_twin_does_not_follow_are_named(tmp_path: Path) -> None:
     path = tmp_path / "slurm.conf"
     path.write_text(
         "SelectType=select/cons_tres\nPreemptParameters=youngest_first\nPriorityWeightTRES=CPU=1000\n"
-        "SchedulerParameters=bf_continue,bf_max_job_assoc=10,bf_yield_sleep=5,assoc_limit_stop,max_rpc_cnt=9\n"
+        "SchedulerParameters=bf_continue,bf_hetjob_prio=min,bf_yield_sleep=5,assoc_limit_stop,max_rpc_cnt=9\n"
     )
     assert not_followed(path) == (
         "slurm.conf: SelectType=select/cons_tres: jobs have whole nodes in the twin unless `select` is set",
         "slurm.conf: PreemptParameters=youngest_first: the twin preempts by tiers and QOS in the default order",
         "slurm.conf: PriorityWeightTRES=CPU=1000: the twin has no weights of TRES",
-        "slurm.conf: bf_max_job_assoc: the twin does not do that",
+        "slurm.conf: bf_hetjob_prio: the twin does not do that",
         "slurm.conf: assoc_limit_stop: a job at a limit holds nobody up in the twin",
     )
     path.write_text("SelectType=select/linear\nPreemptType=preempt/none\nPriorityWeightAssoc=0\n")

@@ -46,13 +46,14 @@ SITES = (
     Site(
         "weights.conf", 8, 20, 2048,
         {"main": (8, 2, 240), "long": (5, 2, 480), "debug": (6, 1, 30)},
-        ("weights.conf: PriorityWeightTRES=CPU=1000,Mem=1000: the twin has no weights of TRES",
+        ("weights.conf: PriorityWeightFairshare: no table says what accounts and shares there are (associations), so",
+         "weights.conf: PriorityWeightTRES=CPU=1000,Mem=1000: the twin has no weights of TRES",
          "weights.conf: partition long: TRESBillingWeights=cpu=1.5,mem=.50G: usage is counted in nodes"),
     ),
     Site(
         "included/slurm.conf", 8, 16, 2048,
         {"cpubase_bycore_b1": (14, 3, 300), "gpubase": (3, 1, 300)},
-        ("slurm.conf: bf_max_job_assoc: the twin does not do that",
+        ("slurm.conf: bf_max_job_assoc: no table says whose associations there are (associations)",
          "slurm.conf: State=FUTURE of pool1, pool2, pool3, pool4, pool5 and 15 more: the twin has no nodes"),
     ),
 )  # fmt: skip
@@ -262,7 +263,8 @@ def test_a_study_under_a_file_of_another_size_says_so(site):
 def test_a_study_whose_runs_all_fail_says_why(site, monkeypatch):
     its, folder, _, _ = site
     monkeypatch.setattr(
-        "emulator.study.site_scheduler.under_scheduler", lambda logs, scheduler, _nodes: (logs, scheduler)
+        "emulator.study.site_scheduler.under_scheduler",
+        lambda logs, scheduler, _nodes, **_files: (logs, scheduler),
     )
     words = study(site, "--scheduler", f"slurm:{CONFS / its.conf}", "--out", folder / "failed")
     done = emulate(*words)
