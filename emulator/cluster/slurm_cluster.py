@@ -295,6 +295,7 @@ class SlurmTwin(ClusterRules):
             weights=self._weights,
             open_runs=self._open_runs,
             counted=self._count,
+            usage_factors=np.array([each.usage_factor for each in self._rules.qos]),
             fair_shares=self._fair_shares,
             fair_order=self._fair_order,
             fair_stack=np.zeros(len(self._fair_shares), np.int64),

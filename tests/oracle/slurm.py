@@ -255,7 +255,10 @@ class SlurmReference:
         left = 1 - 0.693 / half_life if half_life else 1.0
         while self.used_at < now:
             before, self.used_at = self.used_at, self.used_at + rules.priority_calc_period * US
-            runs = [(self.who(job), self.width(job), run.start / US, run.end / US) for job, run in self.runs]
+            runs = [
+                (self.who(job), self.width(job) * self.usage_factor(job), run.start / US, run.end / US)
+                for job, run in self.runs
+            ]
             count_usage(
                 self.used, runs, before / US, self.used_at / US, left, counts_ends=rules.enforce_limits
             )
@@ -269,6 +272,9 @@ class SlurmReference:
     def width(self, job: Job) -> int:
         """What limits and usage count: nodes."""
         return job.nodes
+
+    def usage_factor(self, job: Job) -> float:
+        return self.qos[self.qos_of(job)].usage_factor if self.qos else 1.0
 
     def size(self, job: Job) -> float:
         """What part of the machine the job is."""

@@ -74,7 +74,7 @@ def flat_tree(shares: Mapping[int, float], used: Mapping[Who, float]) -> Member:
 
 def count_usage(
     used: dict[Who, float],
-    runs: Iterable[tuple[Who, int, float, float]],
+    runs: Iterable[tuple[Who, float, float, float]],
     before_s: float,
     now_s: float,
     left_a_second: float,

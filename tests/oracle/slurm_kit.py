@@ -586,6 +586,7 @@ def with_random_qos(rng: np.random.Generator, rules: Rules, jobs: list[Job]) -> 
         Qos(
             name,
             priority=int(rng.integers(0, 3)),
+            usage_factor=float(rng.choice((0, 1, 1, 2.5))),
             **{kind: int(rng.integers(1, 4)) for kind in ("grp_jobs", "user_jobs") if rng.random() < 0.4},
             **{
                 kind: widest + int(rng.integers(0, 4))

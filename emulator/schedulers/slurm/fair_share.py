@@ -110,7 +110,10 @@ def count_usage(state: State, twin: Twin, now: int, periods: int) -> None:
             behind = runs[row + 1].first if row + 1 < state.registers.runs_n else state.registers.log_n
             seconds = (end - begin) / SECOND
             used = (behind - runs[row].first) * seconds * weights.left_a_second**seconds
-            shares[twin.job_ext[runs[row].job].account].own_usage += used if runs_on else used * left
+            job = runs[row].job
+            if twin.job_ext[job].own_qos >= 0:
+                used *= twin.usage_factors[twin.job_ext[job].own_qos]
+            shares[twin.job_ext[job].account].own_usage += used if runs_on else used * left
     counted.open_n = still_open
     counted.runs_seen = state.registers.runs_n
 

@@ -116,6 +116,7 @@ _TABLE = Table(
 )
 _DEFAULTS = {"usagefactor": 1.0, "usagethres": 0.0, "usagethreshold": 0.0, "limitfactor": 1.0}
 """Columns that may be there if they say what they say by default."""
+_OF_THE_TWIN = {"preempt", "usagefactor"}
 _NO_FLAGS = {"denyonlimit", "deny_limit"}
 """Jobs beyond a limit of single jobs are refused before the run in any case."""
 
@@ -128,7 +129,8 @@ class Qos:
     `_submitted`: of what runs or waits; `_node_min`: node-minutes as they are asked for. The others are of one job.
     `preempt`: whose jobs its jobs may take the nodes of; `preempt_mode`: what becomes of its own jobs then, None for
     what becomes of all; `grace_time`: so many seconds they go on before; `preempt_exempt_time`: who has run for
-    fewer seconds keeps its nodes, UNDEFINED for what holds for all.
+    fewer seconds keeps its nodes, UNDEFINED for what holds for all. `usage_factor`: so many times what its jobs use
+    counts for fair shares.
     """
 
     name: str
@@ -152,6 +154,7 @@ class Qos:
     preempt_mode: PreemptMode | None = None
     grace_time: int = 0
     preempt_exempt_time: int = UNDEFINED
+    usage_factor: float = 1.0
 
     @property
     def limits(self) -> tuple[int, int, int, int]:
@@ -187,7 +190,7 @@ class LimitReader:
     columns: Mapping[str, str]
     cpus_per_node: int | None
     left_out: list[LeftOut] | None = None
-    knows_preemption: bool = False
+    of_the_twin: bool = False
     in_cores: bool = False
 
     def values(
@@ -224,7 +227,7 @@ def read_qos(
     `in_cores`: jobs share nodes, and limits of nodes are of cores.
     """
     who, columns = ("a plain scheduler", _KEYS | _PLAIN_KEYS) if plain else ("the twin", _KEYS)
-    reader = LimitReader(who, columns, cpus_per_node, left_out, knows_preemption=not plain, in_cores=in_cores)
+    reader = LimitReader(who, columns, cpus_per_node, left_out, of_the_twin=not plain, in_cores=in_cores)
     rows = (
         {name: (f"{place}: ", row) for place, name, row in _rows(said)}
         if isinstance(said, Path)
@@ -233,13 +236,13 @@ def read_qos(
     found = {name: _qos(name, where, row, reader) for name, (where, row) in rows.items()}
     found.setdefault(NORMAL, Qos(NORMAL))
     table = tuple(found[name] for name in sorted(found))
-    return table if plain else tuple(_preempting(each, rows.get(each.name), reader, table) for each in table)
+    return table if plain else tuple(_with_more(each, rows.get(each.name), reader, table) for each in table)
 
 
-def _preempting(
+def _with_more(
     qos: Qos, row: tuple[str, Mapping[str, Any]] | None, reader: LimitReader, table: tuple[Qos, ...]
 ) -> Qos:
-    """With what its row says of preemption. Raises ValueError that begins with the row's place."""
+    """With what its row says of preemption and usage. Raises ValueError that begins with the row's place."""
     where, columns = row or ("", {})
     said = {column.lower(): "off" if text is False else str(text).strip() for column, text in columns.items()}
     names = tuple(name for name in re.split(r"[,\s]+", said.get("preempt", "")) if name)
@@ -262,12 +265,14 @@ def _preempting(
         except ValueError as error:
             raise ValueError(f"{where}qos {qos.name}: {column}={text}: {error}") from error
 
+    factor = said.get("usagefactor") or "1"
     return replace(
         qos,
         preempt=names,
         preempt_mode=preempt_mode(mode) if has_own else None,
         grace_time=time("GraceTime", grace_time),
         preempt_exempt_time=time("PreemptExemptTime", exempt_time),
+        usage_factor=_number(factor, f"{where}qos {qos.name}: UsageFactor={factor}"),
     )
 
 
@@ -308,7 +313,7 @@ def _qos(name: str, place: str, columns: Mapping[str, Any], reader: LimitReader)
             continue
         if key == "flags" and text.lower() in _NO_FLAGS:
             continue
-        if key == "preempt" and reader.knows_preemption:
+        if key in _OF_THE_TWIN and reader.of_the_twin:
             continue
         limits[column] = said
     values: dict[str, Any] = {**reader.values(place, who, limits, _NOT_SCHEDULING)}

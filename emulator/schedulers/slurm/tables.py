@@ -348,6 +348,8 @@ class Twin(NamedTuple):
     weights: Weights
     open_runs: Ints
     counted: Counted
+    usage_factors: NDArray[np.float64]
+    """Of each QOS."""
     fair_shares: Rows[Share]
     fair_order: Ints
     fair_stack: Ints

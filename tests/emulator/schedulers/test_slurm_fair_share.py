@@ -159,7 +159,7 @@ def test_slurm_finds_who_has_most_of_what_is_his_as_the_twin_does() -> None:
     """
     found = read_associations(RECORDINGS / "fair-tree-assoc.txt", None, "", [])
     told = csv.DictReader((RECORDINGS / "fair-tree-sacct.txt").read_text().splitlines(), delimiter="|")
-    runs: list[tuple[Who, int, float, float]] = [
+    runs: list[tuple[Who, float, float, float]] = [
         (f"{each['Account']}/{each['User']}", int(each["NNodes"]), unix_s(each["Start"]), unix_s(each["End"]))
         for each in told
     ]
@@ -206,6 +206,14 @@ def test_usage_is_counted_up_to_the_time_of_the_calculation_though_nothing_happe
     """At 100 s user 1 has run for 39 s, at 140 s, when the next job comes, for 69 s; user 2 for 60 s."""
     jobs = [(0, 60, 2), (61, 69, 1), (140, 50, 3), (141, 300, 1), (142, 300, 2)]
     assert starts(jobs, priority_decay_half_life=0)[3:] == [190, 490]
+
+
+def test_usage_counts_as_often_as_the_qos_says():
+    """User 2 has run for longer, and it counts half."""
+    jobs = [(0, 50, 1), (0, 60, 2), (140, 60, 3), (141, 300, 1), (142, 300, 2)]
+    assert starts(jobs, priority_decay_half_life=0)[3:] == [200, 500]
+    half = {"qos": {"cheap": {"UsageFactor": 0.5}}, "user_qos": {2: "cheap"}}
+    assert starts(jobs, priority_decay_half_life=0, **half)[3:] == [500, 200]
 
 
 # -- slurm.conf -----------------------------------------------------------------------
