@@ -12,7 +12,7 @@ import pytest
 
 from balancer.clock import US
 from command_line import emulate
-from emulator.live.slurm.calibration import Difference, calibrate
+from emulator.live.slurm.calibration import Difference, begun_s, calibrate, calibrate_results, shares_in_logs
 from emulator.report import files
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.run import simulate
@@ -132,6 +132,64 @@ def test_the_twin_has_the_qos_that_the_scenario_says_beside() -> None:
     assert apart == [3, 4], "without it the twin starts them at once"
     told = replace(record, scenario={**ON_SLURM, "scheduler": {"slurm": {**said, "bf_interval": 90}}})
     assert calibrate(told).differences == ()
+
+
+FAIR = """PriorityType=priority/multifactor
+PriorityWeightFairshare=1000
+PriorityCalcPeriod=2
+"""
+ACCOUNTS = """Account|User|Share
+root||1
+ emulator||1
+  emulator|me|1
+ physics||1
+  physics|ann|1
+"""
+
+
+def with_fair_shares(folder: Path) -> RunRecord:
+    """Results of a run whose slurmctld began 67 s before it; user 1 is ann, and who ran it has the jobs of user 2."""
+    (folder / "logs").mkdir()
+    (folder / "logs" / "slurm.conf").write_text("SlurmUser=me\n")
+    (folder / "logs" / "slurmctld-log.txt").write_text(
+        "[2026-01-01T00:03:53.003] slurmctld version 26.05.5 started on cluster emulator\n"
+    )
+    (folder / "logs" / "sacct.txt").write_text(
+        "JobIDRaw|Submit\n1|2026-01-01T00:05:10\n2|2026-01-01T00:06:00\n"
+    )
+    (folder / "logs" / "sacctmgr-assoc.txt").write_text(ACCOUNTS)
+    (folder / "fair.conf").write_text(FAIR)
+    live = {
+        "conf": str(folder / "fair.conf"),
+        "accounting": "slurmdbd",
+        "users": {"1": "ann"},
+        "accounts": {"1": "physics"},
+    }
+    users = [1, 2, 1, 2]
+    jobs = JobTable.build(
+        submit_us=[(67 + each) * US for each in (10, 60, 61, 62)],
+        run_us=[50 * US, 20 * US, 300 * US, 300 * US],
+        estimate_us=[60 * US, 60 * US, 300 * US, 300 * US],
+        nodes=[4] * 4,
+        user=users,
+        group=users,
+    )
+    said = {"conf": folder / "fair.conf", "associations": folder / "logs" / "sacctmgr-assoc.txt"}
+    said |= {"users": {1: "ann", 2: "me"}, "accounts": {1: "physics", 2: "emulator"}}
+    record = simulate(jobs, 4, SchedulerConfig(decide={"slurm": said}))
+    in_time = {name: getattr(record, name) - 67 * US for name in ("start_us", "end_us")}
+    jobs = replace(record.jobs, submit_us=record.jobs.submit_us - 67 * US)
+    return replace(record, jobs=jobs, clock="live", scenario={"live": {"batch": {"slurm": live}}}, **in_time)
+
+
+def test_the_twin_has_the_fair_shares_of_the_run_and_works_them_out_when_its_slurm_did(
+    tmp_path: Path,
+) -> None:
+    record = with_fair_shares(tmp_path)
+    assert begun_s(tmp_path, record) == -67
+    assert calibrate_results(tmp_path, record).differences == ()
+    shares = shares_in_logs(tmp_path, record)
+    assert [each.job for each in calibrate(record, **shares).differences] == [3, 4], "at other times"
 
 
 @pytest.mark.parametrize(
