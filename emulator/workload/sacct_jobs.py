@@ -21,7 +21,7 @@ from emulator.workload.rows import (
     Rows,
     whole,
 )
-from emulator.workload.sacct_row import HOW_TO_AVOID, NOT_ENDED, UNSAID, read_row
+from emulator.workload.sacct_row import HOW_TO_AVOID, NOT_ENDED, STATES, UNSAID, read_row
 from emulator.workload.sacct_tres import constraint_of, gpus_of, memory_kb
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 SIZE_FROM = "`sinfo -h -o %D` prints the number, and slurm.conf has the nodes in its NodeName lines"
 _NUMBER = re.compile(r"\d+")
 _STATUS = {"COMPLETED": 1, "CANCELLED": 5} | dict.fromkeys(NOT_ENDED, -1)
-"""SWF's numbers for Slurm's states; all others are 0, failed."""
+"""SWF's numbers for Slurm's states; all others that Slurm has are 0, failed."""
 _NO_END, _MAYBE_THE_END = {"REQUEUED", "RESIZING"}, {"PREEMPTED", "NODE_FAIL"}
 _MAY_GO_ON = _NO_END | _MAYBE_THE_END
 STEPS, RUNS, RESIZES, COMPONENTS, SIBLINGS = (
@@ -179,7 +179,7 @@ class SacctJobs:
                 rows.reservations.number(said.get("Reservation")),
                 rows.qos.number(said.get("QOS")),
                 rows.constraints.number(constraint_of(said)),
-                _STATUS.get(row.state, 0),
+                rows.known(_status, row.state, "State", -1),
                 rows.users.number(said.get("User") or said.get("UID")),
                 rows.groups.number(said.get("Group") or said.get("GID") or said.get("Account")),
                 rows.queues.number(said.get("Partition")),
@@ -217,6 +217,15 @@ class SacctJobs:
     def _host(self, said: Mapping[str, str]) -> int:
         names = said.get("NodeList")
         return -1 if names is None or "[" in names or "," in names else self.rows.hosts.number(names)
+
+
+def _status(state: str, name: str) -> int:
+    """SWF's number for a state. Raises Malformed for a word that is none of Slurm's, or is cut."""
+    if state not in STATES:
+        raise Malformed(
+            f"{name} is {state[:40]!r}, no state of Slurm; run sacct with --parsable2, and keep its words"
+        )
+    return _STATUS.get(state, 0)
 
 
 class _Later:

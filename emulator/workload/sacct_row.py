@@ -44,6 +44,12 @@ UNSAID = {
     *UNSET,
 }
 NOT_ENDED = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING"}
+STATES = NOT_ENDED | {
+    "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY",
+    "LAUNCH_FAILED", "RECONFIG_FAIL", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT",
+    "RESV_DEL_HOLD", "SIGNALING", "STAGE_OUT", "REVOKED", "POWER_UP_NODE", "UPDATE_DB", "EXPEDITING",
+}  # fmt: skip
+"""All of Slurm 22.05 to 26.05 (`job_state_string_complete` in its sources)."""
 _LATE_S = 86_400
 """A further run is submitted no longer than this after the one before it was over: numbers come again in time."""
 _COUNT = re.compile(r"(\d{1,12})(\.50?)?([KMG])")
@@ -152,8 +158,13 @@ def read_row(job: str, number: int, said: Mapping[str, str], rows: Rows) -> Row:
 
 @lru_cache(MOST_KEPT)
 def _state(text: str) -> str:
-    """Without who cancelled it, and without the mark of a column that was too narrow."""
-    return text.split(" ", maxsplit=1)[0].rstrip("+")
+    """Without who cancelled it, and whole where a column was too narrow for it but only one state begins so."""
+    word = text.split(" ", maxsplit=1)[0].upper()
+    if not word.endswith("+"):
+        return word
+    begins = word.rstrip("+")
+    all_of_them = [state for state in STATES if begins and state.startswith(begins)]
+    return all_of_them[0] if len(all_of_them) == 1 else begins
 
 
 def _size(said: Mapping[str, str], columns: tuple[str, str, str]) -> int:

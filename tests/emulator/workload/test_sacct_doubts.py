@@ -24,6 +24,33 @@ def test_a_limit_that_is_not_understood_refuses_no_log(text_file, rows_of, name,
     assert log.complaints[0].startswith(f"{log.source}:2: {name} is ")
 
 
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ("ERLEDIGT", -1),
+        ("COMPL+", -1),
+        ("COMPLETE+", 1),
+        ("OUT_OF_ME+", 0),
+        ("CANCELLED+", 5),
+        ("Completed", 1),
+    ],
+)
+def test_a_state_that_slurm_does_not_have_is_unknown_and_told(text_file, rows_of, state, status):
+    """Also one that a narrow column cut so far that it may be another one."""
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|State"
+    log = load(text_file(heading, f"1|{BEGIN_S}|{BEGIN_S}|60|2|{state}"))
+    assert rows_of(log, "run_s", "status") == [(60, status)]
+    told = {"State not understood, taken to be unknown": 1} if status == -1 else {}
+    assert log.remarks == told
+    assert len(log.complaints) == len(told)
+
+
+def test_a_job_whose_state_is_cut_and_has_not_ended_has_no_run_time(text_file, rows_of):
+    heading = "JobIDRaw|Submit|Start|ElapsedRaw|NNodes|State"
+    log = load(text_file(heading, f"1|{BEGIN_S}|{BEGIN_S}|60|2|CONFIGURI+"))
+    assert rows_of(log, "run_s", "status") == [(-1, -1)]
+
+
 def test_a_doubt_names_the_row_that_it_is_of(text_file):
     heading = "JobIDRaw|Submit|Start|ElapsedRaw|TimelimitRaw|NNodes|State"
     rows = (f"{job}|{BEGIN_S}|{start}|60|x|2|COMPLETED" for job, start in ((1, 5), (2, BEGIN_S)))
