@@ -121,6 +121,13 @@ class Row(NamedTuple):
         return self.submitted_s <= submitted_s <= over_s + _LATE_S
 
 
+_PAUSE_S, _PAUSE_SHARE, _CLOCKS_SET_S = 300, 0.05, 3600
+SHORTER, LONGER = (
+    "ran shorter by Elapsed than from Start to End (suspended, or another unit?), and Elapsed counts",
+    "ran longer by Elapsed than from Start to End (another unit?), and Elapsed counts",
+)
+
+
 def read_row(job: str, number: int, said: Mapping[str, str], rows: Rows) -> Row:
     """The row of a job, whose number it is, by what is said in it. Raises Malformed naming the field."""
     clock = rows.clock
@@ -218,10 +225,13 @@ def _run_s(said: Mapping[str, str], start_s: int, rows: Rows) -> int:
     suspended_s = 0
     if "Suspended" in said and (suspended_s := rows.known(_kept_span_s, said["Suspended"], "Suspended", 0)):
         rows.remark(SUSPENDED)
-    if "ElapsedRaw" in said:
-        return whole(said["ElapsedRaw"], "ElapsedRaw")
-    if "Elapsed" in said:
-        return _kept_span_s(said["Elapsed"], "Elapsed")
+    if "ElapsedRaw" in said or "Elapsed" in said:
+        is_raw = "ElapsedRaw" in said
+        run_s = (
+            whole(said["ElapsedRaw"], "ElapsedRaw") if is_raw else _kept_span_s(said["Elapsed"], "Elapsed")
+        )
+        _compare_with_end(said, start_s, run_s + suspended_s, rows)
+        return run_s
     end_s = _time_s(said, "End", rows.clock, start_s)
     if end_s is None:
         return -1
@@ -230,6 +240,23 @@ def _run_s(said: Mapping[str, str], start_s: int, rows: Rows) -> int:
     if "Suspended" not in said:
         rows.remark(UNKNOWN_SUSPENSION)
     return max(end_s - start_s - suspended_s, 0)
+
+
+def _compare_with_end(said: Mapping[str, str], start_s: int, lasted_s: int, rows: Rows) -> None:
+    """Tell it where Start and End say another length than Elapsed and the time suspended."""
+    clock = rows.clock
+
+    def read(_: str, name: str) -> int | None:
+        return _time_s(said, name, clock, start_s)
+
+    end_s = rows.known(read, said["End"], "End", None) if "End" in said else None
+    if end_s is None:
+        return
+    more_s = lasted_s - (end_s - start_s)
+    if more_s > max(_PAUSE_S, _PAUSE_SHARE * lasted_s) + (_CLOCKS_SET_S if clock.is_local else 0):
+        rows.remark(LONGER)
+    elif -more_s > max(_PAUSE_S, _PAUSE_SHARE * lasted_s):
+        rows.remark(SHORTER)
 
 
 def _limit_s(said: Mapping[str, str], rows: Rows) -> int:

@@ -98,3 +98,30 @@ def test_jobs_of_several_clusters_are_told(text_file):
     rows = (f"{job}|{BEGIN_S}|{BEGIN_S}|60|2|COMPLETED|{cluster}" for job, cluster in enumerate("abab"))
     log = load(text_file(heading, *rows))
     assert log.remarks == {"of cluster b, others of a: if these are several machines, take each log apart": 2}
+
+
+@pytest.mark.parametrize(
+    ("end_s", "elapsed", "told"),
+    [
+        (BEGIN_S + 7200, "7200", None),
+        (BEGIN_S + 7200, "7000", None),
+        (
+            BEGIN_S + 7200,
+            "120",
+            "ran shorter by Elapsed than from Start to End (suspended, or another unit?)",
+        ),
+        (BEGIN_S + 120, "7200", "ran longer by Elapsed than from Start to End (another unit?)"),
+        (BEGIN_S - 120, "7200", "ran longer by Elapsed than from Start to End (another unit?)"),
+    ],
+)
+def test_an_end_that_contradicts_start_and_elapsed_is_told(text_file, rows_of, end_s, elapsed, told):
+    heading = "JobIDRaw|Submit|Start|End|ElapsedRaw|NNodes|State"
+    log = load(text_file(heading, f"1|{BEGIN_S}|{BEGIN_S}|{end_s}|{elapsed}|2|COMPLETED"))
+    assert rows_of(log, "run_s") == [(int(elapsed),)]
+    assert log.remarks == ({f"{told}, and Elapsed counts": 1} if told else {})
+
+
+def test_time_said_to_be_suspended_explains_a_short_run(text_file):
+    heading = "JobIDRaw|Submit|Start|End|Elapsed|Suspended|NNodes|State"
+    log = load(text_file(heading, f"1|{BEGIN_S}|{BEGIN_S}|{BEGIN_S + 7200}|01:00:00|01:00:00|2|COMPLETED"))
+    assert log.remarks == {"was suspended, and that time is no part of its run": 1}
