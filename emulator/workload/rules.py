@@ -340,9 +340,8 @@ def _replayable(
     fits, left_out = _without(reasons, len(log))
     if not fits.any():
         why = ", ".join(f"{count} {reason}" for reason, count in left_out.items())
-        raise NothingToReplayError(
-            f"{log.source}: no job can be replayed on {cluster} nodes ({why})", left_out
-        )
+        on = f" on {cluster} nodes" if cluster < _LARGEST_INT32 else ""
+        raise NothingToReplayError(f"{log.source}: no job can be replayed{on} ({why})", left_out)
     return np.flatnonzero(fits), left_out
 
 

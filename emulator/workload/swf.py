@@ -356,7 +356,7 @@ class _Reader:
             malformed=self.malformed,
             complaints=tuple(self.complaints),
             passed_over={HEADING: self.header.again} if self.header.again else {},
-            size_from="its header has no MaxProcs or MaxNodes",
+            size_from=self.header.size_from(),
         )
 
     def _parse_odd(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from emulator.workload import swf
 from emulator.workload.formats import TraceError, TraceFormat, load
+from emulator.workload.rules import to_jobs
 from emulator.workload.swf import FIELDS, SwfFormat, SwfLog, write_swf
 
 LINE = "1 0 5 60 4 -1 -1 4 120 -1 1 7 8 -1 2 -1 -1 -1"
@@ -320,6 +321,29 @@ def test_files_that_were_put_together_are_one_log_whose_header_came_again(tmp_pa
     assert log.header == (*HEADER, "; Queue: 2 night")
     assert log.records == 7
     assert sum(part.records for part in SwfFormat().read_blocks(path)) == 7
+
+
+def test_a_size_of_the_cluster_that_is_no_number_is_named_where_it_is_missed(swf_file):
+    path = swf_file("; MaxProcs: four", LINE)
+    with pytest.raises(
+        TraceError, match=r"the cluster has \(MaxProcs of its header is 'four'\); pass --nodes N"
+    ):
+        to_jobs(read(path), nodes=None)
+
+
+@pytest.mark.parametrize("key", ["MaxProcs", "MaxNodes", "UnixStartTime"])
+def test_headers_above_all_jobs_that_contradict_each_other_are_refused(swf_file, key):
+    path = swf_file(f"; {key}: 4", f"; {key}: 4 (batch)", f"; {key}: 8", LINE)
+    with pytest.raises(
+        TraceError, match=rf"{path}:3: {key} is '8' here and '4' above: keep the one that is right"
+    ):
+        read(path)
+
+
+def test_a_log_without_sizes_is_refused_without_a_number_of_nodes_that_nobody_gave(swf_file):
+    path = swf_file("1 0 0 60 -1 -1 -1 -1 60 -1 1 1 1 -1 1 -1 -1 -1")
+    with pytest.raises(TraceError, match=rf"{path}: no job can be replayed \(1 no size\)"):
+        to_jobs(read(path), nodes=2**31 - 1)
 
 
 @pytest.mark.parametrize(
