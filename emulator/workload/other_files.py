@@ -81,7 +81,10 @@ _TEXTS = tuple(
         (r'"jobid"\s*:(?s:.)*"@submit"\s*:', f"records of Slurm's plug-in jobcomp/elasticsearch: {_SLURM}"),
         (r"\A\[\d{4}-\d\d-\d\dT[\d:.]+\] ", f"a log of Slurm's daemons: {_SLURM}"),
         (r"\APARTITION +AVAIL +|\AJob ID: \d+\nCluster: ", f"sinfo and seff show what is now, or one job: {_SLURM}"),
-        (r"\A(-+\n)?\S*/?(Account|User)\S* Utili[sz]ation \d{4}-", f"sreport shows sums: {_SLURM}"),
+        (
+            r"\A(-+\n)?(\S*/?(Account|User)\S*|Cluster|Top \d+ Users|\S+ Sizes|Reservation) (Utili[sz]ation )?\d{4}-",
+            f"sreport shows sums: {_SLURM}",
+        ),
         (
             r"\ACluster\|NodeName\|TimeStart\|",
             f"sacctmgr show event says when nodes were down (--down-nodes of trace check and study); for jobs {_SLURM}",
@@ -89,6 +92,18 @@ _TEXTS = tuple(
         (r"\A(-- |/\*|INSERT INTO |CREATE TABLE )", "a dump of a database: export the table with its heading as CSV"),
         (r"\A\+-{2,}", "a table for people: write it again with -f json, or as CSV"),
         (r'"timestamp"\s*:(?s:.)*"granularity"\s*:', "measures of Gnocchi: write them again with -f csv"),
+        (
+            r"\ASummary of time in seconds spent in various states:",
+            "bhist's report for people: take LSF's accounting file, LSB_SHAREDIR/CLUSTER/logdir/lsb.acct",
+        ),
+        (
+            r'\A\{(?s:.)*"format"\s*:\s*"emulator|\Ajob_id,(?s:.)*,?starting_time,',
+            "results of a run: `emulator gui FOLDER` opens them; a run takes the log that they were made of",
+        ),
+        (
+            r'\A\{(?=(?s:.)*"workload"\s*:)(?s:.)*"(trace|generate|mechanism|scheduler|nodes)"\s*:',
+            "if it is a scenario: JSON is YAML too; give the file a name that ends in .yaml",
+        ),
         (r"\A={40,}\nqname +\S", f"qacct's report; {_GRID_ENGINE}"),
         (
             (r"^\d\d:\d\d:\d\d \d{9,}(:\d+)? +\S+ +\S+ +JOB\w+ |\AVERSION \d{3}\b"
