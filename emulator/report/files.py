@@ -150,6 +150,10 @@ def check_target(out_dir: Path) -> None:
 def load_summary(out_dir: Path) -> dict[str, Any]:
     """`summary.json` of a results folder."""
     path = Path(out_dir) / SUMMARY
+    if Path(out_dir).is_file():
+        folder = Path(out_dir).parent
+        where = f", {folder}" if (folder / SUMMARY).is_file() else ""
+        raise ResultsError(f"{out_dir} is a file; name the folder that a run wrote its results into{where}")
     try:
         summary = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -388,3 +388,12 @@ def test_a_run_that_goes_on_is_written_with_its_start_and_no_end(small, tmp_path
     last = (tmp_path / "run/jobs.csv").read_text().splitlines()[-1].replace('"', "")
     assert last.endswith(",0,RUNNING,20,,,0,,,3-4,-1,runs=1")
     assert as_plain(files.load(tmp_path / "run")) == as_plain(record)
+
+
+def test_a_file_of_results_in_the_place_of_their_folder_is_told_with_the_folder(tmp_path):
+    for name in ("summary.json", "jobs.csv"):
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(
+        files.ResultsError, match=rf"jobs.csv is a file; name the folder .* into, {tmp_path}$"
+    ):
+        files.load(tmp_path / "jobs.csv")
