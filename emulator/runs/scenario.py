@@ -173,8 +173,7 @@ def _made_scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
 def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     """Read a scenario file and apply `a.b=value` changes (values are YAML). Raises ScenarioError."""
     document = read_document(path)
-    for change in changes:
-        apply_change(document, change)
+    apply_changes(document, changes)
     return beside(document, path.parent, str(path))
 
 
@@ -275,6 +274,16 @@ def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:
         return Scenario.model_validate(document)
     except ValidationError as error:
         raise ScenarioError(f"{where}: {_explain(error)}") from error
+
+
+def apply_changes(document: dict[str, Any], changes: Sequence[str]) -> None:
+    """Set keys, each `a.b=value`. Raises ScenarioError, also where two would set one key to different values."""
+    said: dict[str, str] = {}
+    for change in changes:
+        apply_change(document, change)
+        key, _, value = (part.strip() for part in change.partition("="))
+        if said.setdefault(key, value) != value:
+            raise ScenarioError(f"--set {change}: {key} is set to {said[key]} too; leave one out")
 
 
 def apply_change(document: dict[str, Any], change: str) -> None:

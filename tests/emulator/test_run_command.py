@@ -224,6 +224,10 @@ class TestBadInput:
         [
             (["--nodes", 0], "nodes: must be at least 1"),
             (["--nodes", 10**12], "nodes: must be at most 10000000"),
+            (
+                ["--set", "nodes=3", "--set", "nodes = 4"],
+                "--set nodes = 4: nodes is set to 3 too; leave one out",
+            ),
             (["--set", "nodez=3"], "unknown key 'nodez'; did you mean 'nodes'?"),
             (["--set", "mechanism=balanser"], "there is no mechanism 'balanser'; did you mean 'balancer'?"),
             (["--set", "mechanism.balancer.algorithm=basik"], "there is no algorithm 'basik'"),
