@@ -49,6 +49,8 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import overrun_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pydantic_core import ErrorDetails
 
     from balancer.plugins import Plugins

@@ -71,7 +71,23 @@ def read_lines(path: Path) -> tuple[Line, ...]:
         found.append(
             Line(line.place, line.where, line.key, line.value, line.text, words, {**spelt_more, **spelt})
         )
+    if not found and not defaults:
+        raise ConfError(f"{path}: there is no setting in it; name the slurm.conf of the cluster")
+    _refuse_twice(found)
     return tuple(found)
+
+
+def _refuse_twice(lines: Sequence[Line]) -> None:
+    """Which of two lines about one node counts is unknown: slurmctld does not start with them."""
+    seen: dict[str, str] = {}
+    for line in lines:
+        try:
+            names = expand(line.words[NODE]) if line.name == NODE else []
+        except NodeListError:
+            continue  # told where the names are used
+        for name in names:
+            if (before := seen.setdefault(name, line.place)) != line.place:
+                raise ConfError(f"{line.place}: {line.key}={name} is at {before} too; keep one of them")
 
 
 def _settings(line: Line) -> list[Line]:

@@ -122,6 +122,21 @@ def test_what_cannot_be_followed_is_an_error_with_its_line(tmp_path: Path, text:
         read_conf(conf(tmp_path, text), 4)
 
 
+def test_a_node_with_two_lines_is_refused_with_both(tmp_path: Path) -> None:
+    path = conf(tmp_path, "NodeName=DEFAULT CPUs=4\nNodeName=n[001-003]\nNodeName=n[003-004] CPUs=8\n")
+    with pytest.raises(ConfError) as caught:
+        read_lines(path)
+    assert str(caught.value) == f"{path}:3: NodeName=n003 is at {path}:2 too; keep one of them"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# ClusterName=x\n"])
+def test_a_file_without_settings_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(
+        ConfError, match=r"slurm\.conf: there is no setting in it; name the slurm\.conf of the"
+    ):
+        read_conf(conf(tmp_path, text), 4)
+
+
 @pytest.mark.parametrize("state", ["DOWN", "drain", "Inactive"])
 def test_a_partition_that_is_not_up_takes_no_jobs(tmp_path: Path, state: str) -> None:
     path = conf(tmp_path, f"PartitionName=a Nodes=ALL\nPartitionName=b Nodes=ALL State={state}\n")
@@ -427,7 +442,9 @@ def test_what_a_site_s_jobs_share_is_read_of_its_file(tmp_path: Path, said: str,
         found or "CR_Core"
     )
     assert SlurmSettings(conf=path, select=Select(4)).select_parameters == "CR_Core"
-    assert parameters_in(conf(tmp_path, said), "22.05") is None  # nobody says what nodes have
+    assert (
+        parameters_in(conf(tmp_path, f"{said}ClusterName=x\n"), "22.05") is None
+    )  # nobody says what nodes have
 
 
 def test_a_file_without_select_type_has_the_default_of_its_release(tmp_path: Path) -> None:
