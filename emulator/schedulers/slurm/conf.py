@@ -119,9 +119,10 @@ def read_conf(path: Path, node_count: int, added: int = 0) -> dict[str, Any]:
     partitions: list[Partition] = []
     found["enforce_limits"] = False
     fragment = read_fragment(path, names, has_database=True)
-    said_beside = [
-        (f"{each.key}={each.value}", each.place) for each in read_lines(path) if each.name == _PATIENCE
-    ]
+    lines = read_lines(path)
+    if not lines:
+        raise ConfError(f"{path}: there is no setting in it; name the slurm.conf of the cluster")
+    said_beside = [(f"{each.key}={each.value}", each.place) for each in lines if each.name == _PATIENCE]
     for line, place in [*zip(fragment.lines, fragment.places, strict=True), *said_beside]:
         key, _, value = line.partition("=")
         try:

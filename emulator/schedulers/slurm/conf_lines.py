@@ -71,8 +71,6 @@ def read_lines(path: Path) -> tuple[Line, ...]:
         found.append(
             Line(line.place, line.where, line.key, line.value, line.text, words, {**spelt_more, **spelt})
         )
-    if not found and not defaults:
-        raise ConfError(f"{path}: there is no setting in it; name the slurm.conf of the cluster")
     _refuse_twice(found)
     return tuple(found)
 
