@@ -14,6 +14,8 @@ _MOST = 100_000
 _PIECE = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_OF_FILES = {".txt", ".list", ".lst", ".conf", ".cfg", ".yaml", ".yml", ".csv", ".nodes", ".hosts"}
+"""Ends of names that nodes do not have."""
 
 
 class NodeListError(ValueError):
@@ -35,10 +37,11 @@ def read_nodes(source: str) -> list[str]:
     """From a pattern, or from a file: one pattern a line, `#` starts a comment. Errors name the line."""
     path = Path(source)
     if "[" in source or not path.is_file():
-        if "/" in source:
+        if "/" in source or path.suffix.lower() in _OF_FILES:
             raise NodeListError(f"there is no node file {source}")
         return expand(source)
     names: list[str] = []
+    lines: dict[str, int] = {}
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -47,9 +50,19 @@ def read_nodes(source: str) -> list[str]:
         pattern = line.partition("#")[0].strip()
         if pattern:
             try:
-                names += expand(pattern)
+                more = expand(pattern)
             except NodeListError as error:
                 raise NodeListError(f"{source}, line {number}: {error}") from None
+            for name in more:
+                if (before := lines.setdefault(name, number)) != number:
+                    raise NodeListError(
+                        f"{source}, line {number}: node {name} is listed in line {before} too"
+                    )
+            names += more
+    if not names:
+        raise NodeListError(
+            f"{source}: there is no node in it; write one name or pattern a line, such as n[001-064]"
+        )
     return _checked(names)
 
 

@@ -44,3 +44,27 @@ def test_a_file_has_a_pattern_a_line_and_errors_name_it(tmp_path):
     path.write_text("n01\nn[2-1]\n", encoding="utf-8")
     with pytest.raises(NodeListError, match="line 2"):
         read_nodes(str(path))
+
+
+def test_a_file_that_is_not_there_is_no_node(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("nodes.txt", "hosts.conf", "etc/nodes"):
+        with pytest.raises(NodeListError, match=f"^there is no node file {name}$"):
+            read_nodes(name)
+    assert read_nodes("n1.cluster.example") == ["n1.cluster.example"]
+
+
+def test_a_node_that_comes_again_in_a_file_is_told_with_both_lines(tmp_path):
+    path = tmp_path / "nodes.txt"
+    path.write_text("n[1-3]\n# rack 2\nn4,n3\n")
+    with pytest.raises(NodeListError, match=rf"^{path}, line 3: node n3 is listed in line 1 too$"):
+        read_nodes(str(path))
+
+
+def test_a_file_without_nodes_is_refused(tmp_path):
+    path = tmp_path / "nodes.txt"
+    path.write_text("# none yet\n")
+    with pytest.raises(
+        NodeListError, match=rf"^{path}: there is no node in it; write one name or pattern a line"
+    ):
+        read_nodes(str(path))
