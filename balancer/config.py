@@ -30,6 +30,7 @@ from balancer.plugins import (
     PluginError,
     make_plugin,
     name_of,
+    nearest,
 )
 from balancer.policy_settings import PickOrder, ReserveRule, Settings
 from balancer.service.callers import CallerSettings
@@ -307,4 +308,6 @@ def _sentences(error: ValidationError, path: Path | None, given: Mapping[str, An
     """A sentence for each wrong key, after the file where it stands there."""
     for wrong in error.errors(include_url=False):
         of_file = path is not None and wrong["loc"][:1] not in {(name,) for name in given}
-        yield (f"{path}: " if of_file else "") + wrong_values.sentence(wrong)
+        key = str(wrong["loc"][0]) if len(wrong["loc"]) == 1 and wrong["type"] == "extra_forbidden" else ""
+        hint = nearest(key, Config.model_fields) if key and key not in _OLD_NAMES.values() else ""
+        yield (f"{path}: " if of_file else "") + wrong_values.sentence(wrong) + hint

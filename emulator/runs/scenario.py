@@ -353,7 +353,9 @@ def _in_words(wrong: ErrorDetails) -> str:
     place = ".".join(str(part) for part in wrong["loc"])
     if wrong["type"] == "extra_forbidden":
         known = _keys_at(wrong["loc"][:-1])
-        return f"unknown key {place!r}{nearest(str(wrong['loc'][-1]), known)}"
+        other = _place_elsewhere(str(wrong["loc"][-1]), wrong["loc"][:-1])
+        hint = f"; did you mean {other!r}?" if other else nearest(str(wrong["loc"][-1]), known)
+        return f"unknown key {place!r}{hint}"
     if wrong["type"] == "missing":
         return f"{place!r} is missing"
     if wrong["type"] == "model_type":
@@ -362,6 +364,15 @@ def _in_words(wrong: ErrorDetails) -> str:
         name = wrong["loc"][0]
         return f"{name}: expected a name, or a name with parameters (`name: {{...}}`), not {wrong['input']!r}"
     return sentence(wrong)
+
+
+def _place_elsewhere(key: str, location: tuple[int | str, ...]) -> str:
+    """Where a scenario has this key, if it is in the wrong part of it; "" if it has none."""
+    of_all = _keys_at(())
+    if location and key in of_all:
+        return key
+    parts = (name for name in of_all if (name,) != location[:1] and _keys_at((name,)) != of_all)
+    return next((f"{name}.{key}" for name in parts if key in _keys_at((name,))), "")
 
 
 def _keys_at(location: tuple[int | str, ...]) -> list[str]:

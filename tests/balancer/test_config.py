@@ -24,6 +24,14 @@ def test_both_names_at_once_are_refused(name, old):
         read_config(None, {"nodes": "n1", old: 7, name: 7})
 
 
+def test_a_key_that_there_is_not_is_named_with_the_one_that_was_meant(tmp_path):
+    file = tmp_path / "balancer.yaml"
+    file.write_text("nodes: n[1-4]\nreserv: 1\n")
+    with pytest.raises(ConfigError) as caught:
+        read_config(file, {})
+    assert str(caught.value) == f"{file}: reserv: there is no such key; did you mean 'reserve'?"
+
+
 @pytest.mark.parametrize("written", ["idle_reserve_s", "idle_hold_s"])
 @pytest.mark.parametrize("option", ["--idle-reserve-s", "--idle-hold-s"])
 def test_the_option_goes_over_the_file_by_whichever_names(written, option, tmp_path, monkeypatch):

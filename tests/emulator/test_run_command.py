@@ -228,6 +228,8 @@ class TestBadInput:
                 ["--set", "nodes=3", "--set", "nodes = 4"],
                 "--set nodes = 4: nodes is set to 3 too; leave one out",
             ),
+            (["--set", "overrun=kill"], "unknown key 'overrun'; did you mean 'workload.overrun'?"),
+            (["--set", "workload.nodes=3"], "unknown key 'workload.nodes'; did you mean 'nodes'?"),
             (["--set", "nodez=3"], "unknown key 'nodez'; did you mean 'nodes'?"),
             (["--set", "mechanism=balanser"], "there is no mechanism 'balanser'; did you mean 'balancer'?"),
             (["--set", "mechanism.balancer.algorithm=basik"], "there is no algorithm 'basik'"),
