@@ -183,6 +183,8 @@ def convert(source: Path, target: Path, lenient: bool) -> None:
 
     if not target.name.endswith((".swf", ".swf.gz", ".swf.xz")):
         raise InputError(f"{target}: the name must end in .swf, .swf.gz or .swf.xz")
+    if target.exists() and source.exists() and target.samefile(source):
+        raise InputError(f"{target} is the log itself; name another file")
     try:
         log = load(source, lenient=lenient)
         check_has_jobs(log)

@@ -61,6 +61,10 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
 
     Raises TraceError when the file cannot be opened or when compressed data is cut off or damaged.
     """
+    if path.is_fifo():  # also /dev/stdin behind a `|`, and `<(...)`
+        raise TraceError(
+            f"{path}: a pipe, and a log is read more than once: write it into a file and name that"
+        )
     try:
         with _opened(path) as raw:
             magic = raw.read(len(_XZ_MAGIC))

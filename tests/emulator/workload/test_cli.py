@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -41,6 +42,32 @@ def test_converting_a_bad_log_names_file_and_line_and_leaves_nothing(text_file, 
     lenient = emulate("trace", "convert", "--lenient", path, tmp_path / "out.swf")
     assert lenient.exit_code == 0
     assert "1 job of 2 records, 1 malformed line left out" in lenient.output
+
+
+def test_a_log_is_not_converted_onto_itself(tmp_path):
+    """Else what is no job in it would be lost."""
+    log = tmp_path / "log.swf"
+    log.write_text("; MaxProcs: 8\n; 1 0 0 9\n1 -5 0 60 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    (tmp_path / "link.swf").symlink_to(log)
+    before = log.read_bytes()
+    done = emulate("trace", "convert", log, tmp_path / "link.swf")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"emulator: {tmp_path}/link.swf is the log itself; name another file\n",
+    )
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", [("trace", "info"), ("trace", "check"), ("run", "--out", "out")])
+def test_a_pipe_in_the_place_of_a_log_is_told_and_nobody_waits_for_it(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("jobs")
+    done = emulate(*command, "jobs")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "emulator: jobs: a pipe, and a log is read more than once: write it into a file and name that\n"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_converted_logs_name_must_end_in_swf(text_file, tmp_path):
