@@ -121,10 +121,12 @@ def each_option_once(command: click.Command, *, last_counts: bool = False) -> cl
 
     def make_careful_parser(context: click.Context) -> Any:
         parser = make_parser(context)
-        parse = parser.parse_args
 
         def parse_args(args: list[str]) -> Any:
-            found = parse(args)
+            del vars(parser)[
+                "parse_args"
+            ]  # else a circle of references keeps the context, and what it holds open
+            found = parser.parse_args(args)
             _refuse_twice(found[2], context, last_counts=last_counts)
             return found
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
+import click
 import pytest
 
 from command_line import balance, emulate
+from emulator.cli import main
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,10 @@ def test_a_command_that_is_called_again_says_it_once():
     for _ in range(3):
         done = emulate("run", "--trace", "a.swf", "--trace", "b.swf")
     assert done.stderr.count("--trace") == 1
+
+
+def test_a_context_of_a_command_line_is_gone_when_nobody_uses_it():
+    """It holds open what options opened, such as plug-ins."""
+    command = main.get_command(click.Context(main), "run")
+    context = weakref.ref(command.make_context("run", ["a.swf"]))
+    assert context() is None
