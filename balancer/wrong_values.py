@@ -96,6 +96,10 @@ def _types(annotation: Any) -> Iterator[Any]:
 
 def not_yaml(error: Exception, *, with_line: bool = True) -> str:
     """`, line 3: not valid YAML: mapping values are not allowed here`, to follow the name of the file."""
+    if isinstance(error, UnicodeDecodeError):
+        number, byte = error.object[: error.start].count(b"\n") + 1, error.object[error.start]
+        line = f", line {number}" if with_line else ""
+        return f"{line}: not valid YAML: byte 0x{byte:02x} is no UTF-8; save the file in that encoding"
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     line = "" if mark is None or not with_line else f", line {mark.line + 1}"
     return f"{line}: not valid YAML: {problem or ' '.join(str(error).split())}"

@@ -133,6 +133,8 @@ def _floats(value: Any, name: str) -> NDArray[Any]:
         raise ValueError(f"jobs: the column {name} has no plain numbers: {error}") from error
     if found.ndim != 1 or found.dtype.kind not in "iuf":
         hint = "; give seconds as numbers" if found.dtype.kind in "mM" else ""
+        if found.ndim == 1 and found.dtype.kind in "OUST":
+            hint = f"; number them, as in `pandas.factorize(frame[{name!r}])[0] + 1`"
         raise ValueError(
             f"jobs: the column {name} has no plain numbers (it is of the type {found.dtype}){hint}"
         )

@@ -56,3 +56,11 @@ def test_wrong_yaml_is_told_with_its_line():
         yaml.safe_load("a: 1\n  b: 2\n")
     assert not_yaml(error.value) == ", line 2: not valid YAML: mapping values are not allowed here"
     assert not_yaml(error.value, with_line=False).startswith(": not valid YAML")
+
+
+def test_a_file_in_another_encoding_is_told_with_line_and_byte():
+    with pytest.raises(UnicodeDecodeError) as error:
+        b"name: a\nabout: caf\xe9\n".decode()
+    said = "not valid YAML: byte 0xe9 is no UTF-8; save the file in that encoding"
+    assert not_yaml(error.value) == f", line 2: {said}"
+    assert not_yaml(error.value, with_line=False) == f": {said}"

@@ -55,7 +55,12 @@ def test_other_jobs_are_another_workload():
         ({"run_s": [1, 1, 0]}, 4, "jobs: run_s is 0 in row 2; above 0, at most 285 years"),
         ({"submit_s": [-1, 1, 0]}, 4, "jobs: submit_s is -1 in row 0; at least 0"),
         ({"nodes": [1, 1.5, 1]}, 4, "jobs: nodes is 1.5 in row 1; a whole number of at least 1 is expected"),
-        ({"user": ["a", "b", "c"]}, 4, "jobs: the column user has no plain numbers"),
+        (
+            {"user": ["a", "b", "c"]},
+            4,
+            "jobs: the column user has no plain numbers (it is of the type <U1); number them, as in"
+            " `pandas.factorize(frame['user'])[0] + 1`",
+        ),
         ({"user": [[1], [1, 2], 3]}, 4, "jobs: the column user has no plain numbers"),
         ({"run_s": pd.to_timedelta([1, 2, 3], unit="s")}, 4, "(it is of the type timedelta64"),
         (
