@@ -58,8 +58,7 @@ def test_other_jobs_are_another_workload():
         (
             {"user": ["a", "b", "c"]},
             4,
-            "jobs: the column user has no plain numbers (it is of the type <U1); number them, as in"
-            " `pandas.factorize(frame['user'])[0] + 1`",
+            "jobs: the column user has no plain numbers (it is of the type <U1); number them",
         ),
         ({"user": [[1], [1, 2], 3]}, 4, "jobs: the column user has no plain numbers"),
         ({"run_s": pd.to_timedelta([1, 2, 3], unit="s")}, 4, "(it is of the type timedelta64"),
