@@ -110,46 +110,6 @@ def fail(text: str, status: int = _USAGE) -> NoReturn:
     raise SystemExit(status)
 
 
-def each_option_once(command: click.Command, *, last_counts: bool = False) -> click.Command:
-    """The command, and all below it: an option that takes one value and is given two is a wrong call.
-
-    Else the last one would count, and the others be ignored in silence. With `last_counts` it does, and that is told.
-    """
-    if "make_parser" in vars(command):
-        return command  # it was here before
-    make_parser = command.make_parser
-
-    def make_careful_parser(context: click.Context) -> Any:
-        parser = make_parser(context)
-
-        def parse_args(args: list[str]) -> Any:
-            del vars(parser)[
-                "parse_args"
-            ]  # else a circle of references keeps the context, and what it holds open
-            found = parser.parse_args(args)
-            _refuse_twice(found[2], context, last_counts=last_counts)
-            return found
-
-        parser.parse_args = parse_args  # type: ignore[method-assign]
-        return parser
-
-    command.make_parser = make_careful_parser  # type: ignore[assignment, method-assign]
-    for inner in getattr(command, "commands", {}).values():
-        each_option_once(inner)
-    return command
-
-
-def _refuse_twice(given: Sequence[click.Parameter], context: click.Context, *, last_counts: bool) -> None:
-    for each in dict.fromkeys(given):
-        takes_one = isinstance(each, click.Option) and not (each.multiple or each.is_flag or each.count)
-        if not takes_one or sum(other is each for other in given) == 1:
-            continue
-        text = f"{max(each.opts, key=len)} is given more than once, and it takes one value"
-        if not last_counts:
-            raise click.UsageError(text, context)
-        click.echo(f"balancer: {text}: the last one counts", err=True)
-
-
 @contextmanager
 def one_line(*errors: type[Exception]) -> Iterator[None]:
     """What goes wrong in one of these ways is one clear line and exit status 2. Also around a whole command."""

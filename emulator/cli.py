@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from balancer.console_kit import each_option_once
 from emulator.terminal import UsageError, file_error
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ class _Lazy(click.Group):
         module, attribute, _ = _COMMANDS[cmd_name]
         gc.set_threshold(_OBJECTS)
         command: click.Command = getattr(import_module(module), attribute)
-        return each_option_once(_with_short_help(command))
+        return _with_short_help(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -15,7 +15,6 @@ from balancer.console_kit import (
     PLUGIN,
     SECONDS,
     asks_service,
-    each_option_once,
     fail,
     file_error,
     list_plugins,
@@ -66,12 +65,10 @@ class _Cli(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name != "ledger":
-            found = super().get_command(ctx, cmd_name)
-            # A unit's options may stand behind those of a site, which go over them.
-            return None if found is None else each_option_once(found, last_counts=cmd_name == "serve")
+            return super().get_command(ctx, cmd_name)
         from balancer.console.ledger import ledger
 
-        return each_option_once(ledger)
+        return ledger
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         grouped = {name for names in _SECTIONS.values() for name in names}

@@ -19,7 +19,7 @@ from emulator.commands.options import grouped, plugin_option, refuse, refuse_oth
 from emulator.runs.scenario import (
     Scenario,
     ScenarioError,
-    apply_changes,
+    apply_change,
     from_mapping,
     is_scenario_file,
     load,
@@ -265,7 +265,8 @@ def scenario_of(
     if trace is None:
         raise ScenarioError("give a scenario file or a job log; scenarios/default.yaml is a good start")
     document = of_trace(trace)
-    apply_changes(document, changes)
+    for change in changes:
+        apply_change(document, change)
     return from_mapping(document, "command line")
 
 

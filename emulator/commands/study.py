@@ -77,7 +77,8 @@ _SECTIONS = {
         "lenient",
     ),
     "What is tried": (
-        "week_count", "pairings", "reserve", "wait_min", "notice_min", "predictors", "scheduler", "quick",
+        "week_count", "pairings", "reserve", "wait_min", "notice_min", "predictors", "scheduler", "qos",
+        "associations", "quick",
     ),
     "What you accept": ("accept_rejected", "accept_wait_min", "accept_today", "believe", "node_hour_price", "growth"),
     "How it is done": ("seed", "jobs", "dask", "out", "as_json", "quiet", "plugin"),

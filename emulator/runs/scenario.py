@@ -49,7 +49,6 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import overrun_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
 
     from pydantic_core import ErrorDetails
 
@@ -175,7 +174,8 @@ def _made_scheduler(value: str | dict[str, Any]) -> SchedulerConfig:
 def load(path: Path, changes: tuple[str, ...] = ()) -> Scenario:
     """Read a scenario file and apply `a.b=value` changes (values are YAML). Raises ScenarioError."""
     document = read_document(path)
-    apply_changes(document, changes)
+    for change in changes:
+        apply_change(document, change)
     return beside(document, path.parent, str(path))
 
 
@@ -278,16 +278,6 @@ def from_mapping(document: dict[str, Any], where: str = "scenario") -> Scenario:
         raise ScenarioError(f"{where}: {_explain(error)}") from error
 
 
-def apply_changes(document: dict[str, Any], changes: Sequence[str]) -> None:
-    """Set keys, each `a.b=value`. Raises ScenarioError, also where two would set one key to different values."""
-    said: dict[str, str] = {}
-    for change in changes:
-        apply_change(document, change)
-        key, _, value = (part.strip() for part in change.partition("="))
-        if said.setdefault(key, value) != value:
-            raise ScenarioError(f"--set {change}: {key} is set to {said[key]} too; leave one out")
-
-
 def apply_change(document: dict[str, Any], change: str) -> None:
     """Set one key, `a.b=value`, where the value is YAML. Raises ScenarioError."""
     key, equals, text = change.partition("=")
@@ -353,8 +343,11 @@ def _in_words(wrong: ErrorDetails) -> str:
     place = ".".join(str(part) for part in wrong["loc"])
     if wrong["type"] == "extra_forbidden":
         known = _keys_at(wrong["loc"][:-1])
-        other = _place_elsewhere(str(wrong["loc"][-1]), wrong["loc"][:-1])
-        hint = f"; did you mean {other!r}?" if other else nearest(str(wrong["loc"][-1]), known)
+        hint = nearest(str(wrong["loc"][-1]), known)
+        if "did you mean" not in hint and (
+            other := _place_elsewhere(str(wrong["loc"][-1]), wrong["loc"][:-1])
+        ):
+            hint = f"; did you mean {other!r}?"
         return f"unknown key {place!r}{hint}"
     if wrong["type"] == "missing":
         return f"{place!r} is missing"

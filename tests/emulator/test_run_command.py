@@ -224,10 +224,6 @@ class TestBadInput:
         [
             (["--nodes", 0], "nodes: must be at least 1"),
             (["--nodes", 10**12], "nodes: must be at most 10000000"),
-            (
-                ["--set", "nodes=3", "--set", "nodes = 4"],
-                "--set nodes = 4: nodes is set to 3 too; leave one out",
-            ),
             (["--set", "overrun=kill"], "unknown key 'overrun'; did you mean 'workload.overrun'?"),
             (["--set", "workload.nodes=3"], "unknown key 'workload.nodes'; did you mean 'nodes'?"),
             (["--set", "nodez=3"], "unknown key 'nodez'; did you mean 'nodes'?"),

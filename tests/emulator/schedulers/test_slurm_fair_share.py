@@ -243,6 +243,6 @@ def test_a_conf_says_which_and_its_other_flags_are_named(
     tmp_path: Path, line: str, found: bool, told: list[str]
 ) -> None:
     conf = tmp_path / "slurm.conf"
-    conf.write_text(f"{line}\n")
+    conf.write_text(f"ClusterName=site\n{line}\n")
     assert read_conf(conf, 4).get("priority_fair_tree", True) is found
     assert [*not_followed(conf)] == [f"slurm.conf: {each}" for each in told]
