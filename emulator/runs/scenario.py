@@ -49,7 +49,6 @@ from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import overrun_of
 
 if TYPE_CHECKING:
-
     from pydantic_core import ErrorDetails
 
     from balancer.plugins import Plugins
