@@ -269,7 +269,7 @@ def test_a_file_that_does_not_exist_is_named(tmp_path):
 def test_a_binary_file_is_no_scenario(tmp_path):
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\x00\xff\xfe")
-    with pytest.raises(ScenarioError, match=r"binary\.yaml: not "):
+    with pytest.raises(ScenarioError, match=r"binary\.yaml, line 1: not valid YAML: byte 0xff"):
         load(path)
 
 
