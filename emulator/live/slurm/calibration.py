@@ -205,6 +205,7 @@ def calibrate(record: RunRecord, begun_s: int = 0, **changes: Any) -> Calibratio
     # Advance reservations and outages are told in the run's own time, which then cannot be moved.
     is_bound = bool(rules.reservations or has_outages(record))
     first_us = 0
+    # The twin works priorities out at multiples of the period: all is as much later as slurmctld began before one.
     if rules.changes_priorities and not is_bound:
         first_us = -begun_s % rules.priority_calc_period * US
         is_bound = True

@@ -144,9 +144,8 @@ def rank_users(shares: Rows[Share], order: Ints, stack: Ints) -> None:
         sort_level(shares, order, first, behind, shares[which].usage)
         for k in range(first, behind):
             row = order[k]
-            if (
-                k == first
-            ):  # the best of an account that is tied with who came before it is tied with him, too
+            # Where an account is tied with who came before it, so is its best member.
+            if k == first:
                 shares[row].is_tied = shares[which].is_tied
             else:
                 shares[row].is_tied = shares[row].fairness == shares[order[k - 1]].fairness
