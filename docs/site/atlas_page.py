@@ -25,7 +25,7 @@ _HEAD = """
 
 [The atlas](../reproduce.md#the-atlas-claims-in-all-worlds-that-the-paper-allows) draws the inputs that a paper leaves
 open, keeps the draws (*worlds*) that agree with every figure it prints about its inputs, and runs the experiments in
-each. The commands write a map of the worlds for each claim. With `--quick` only claims of the quick experiments count.
+each. The commands write a map of the worlds for each claim. Claims of the quick experiments count.
 
 """
 
@@ -35,7 +35,6 @@ def kept(document: dict[str, Any]) -> dict[str, Any]:
     return {
         "paper": document["paper"],
         "title": document["title"],
-        "quick": document["options"]["quick"],
         "seed": document["options"]["seed"],
         "worlds": len(document["worlds"]),
         "drawn": sum(each["drawn"] for each in document["rounds"]),
@@ -58,8 +57,7 @@ def section(documents: list[dict[str, Any]], papers: list[str]) -> str:
 
 
 def _command(document: dict[str, Any]) -> str:
-    quick = " --quick" if document["quick"] else ""
-    return f"emulator reproduce {document['paper']} --atlas{quick} --worlds {document['worlds']}"
+    return f"emulator reproduce {document['paper']} --atlas --worlds {document['worlds']}"
 
 
 def _paper(document: dict[str, Any], outcomes: list[str]) -> str:

@@ -92,7 +92,9 @@ class _Job:
     "--fit", is_flag=True, help="Try all ways to read the paper (but for --read), on seeds of their own."
 )
 @click.option(
-    "--atlas", is_flag=True, help="Judge the claims in all worlds that agree with what the paper prints."
+    "--atlas",
+    is_flag=True,
+    help="Judge the claims of the quick experiments in all worlds that agree with what the paper prints.",
 )
 @click.option("--worlds", "world_count", type=click.IntRange(min=1),
               help="With --atlas: how many worlds (default: 200, with --quick 20).")  # fmt: skip

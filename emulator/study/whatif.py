@@ -221,16 +221,7 @@ def _shared(
     by_default = "" if says_select_type(conf) else " by the default of SelectType"
     said = [f"jobs share nodes, as {conf.name} says{by_default} (whole nodes: --procs-per-node)"]
     said += [f"{grouped(count)} jobs: {what}" for what, count in counted.items()]
-    today: dict[str, Any] = {"select": {}}
-    twin = _twin({**said_of, "select": {}, "preempt_type": "none"})
-    shared = twin.shared_nodes(work.nodes)
-    if shared is not None and len({*shared.weights}) > 1 and _twin(said_of).rules(work.nodes).preempts:
-        said.append(
-            f"{conf.name}: PreemptType: on nodes of several weights jobs that share them do not preempt others in the"
-            " twin"
-        )
-        today["preempt_type"] = "none"
-    return jobs, today, said
+    return jobs, {"select": {}}, said
 
 
 def answer(site: Site, *, seed: int, on_progress: OnProgress | None = None) -> WhatIf:

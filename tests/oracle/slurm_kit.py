@@ -313,13 +313,12 @@ def agrees_on_preemption(seed: int) -> None:
 
 
 def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
-    """Likewise where jobs share nodes, which have one weight."""
+    """Likewise where jobs share nodes."""
     rng = np.random.default_rng([37, seed])
     said, rules, jobs, nodes = random_case_of_preemption(rng, sharing=True)
     select, has, wants = with_random_cores(rng, said, rules, jobs, nodes)
-    kinds = {name: replace(kind, weight=1) for name, kind in select.kinds.items()}
     rules = replace(rules, qos=tuple(replace(each, grp_nodes=-1, user_nodes=-1) for each in rules.qos))
-    said = replace(said, select=replace(select, kinds=kinds))
+    said = replace(said, select=select)
     said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, has, wants)
     record = with_rules(said, rules, jobs, nodes, wants)
     reference = reference_of(
@@ -329,7 +328,7 @@ def agrees_on_preemption_on_shared_nodes(seed: int) -> None:
         jobs,
         nodes,
         node_has=has,
-        weights=[1] * nodes,
+        weights=[*select.on(nodes).weights],
         wants=wants,
         may_have=may_have,
     )

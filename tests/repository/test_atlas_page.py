@@ -17,7 +17,7 @@ CLAIM = {
     "interval": [0.112, 0.469], "why": "It holds where load < 0.5; fails otherwise.", "rule": None,
 }  # fmt: skip
 PRINTED = {
-    "paper": "toy", "title": "Toys", "options": {"quick": True, "seed": 3, "logs": True},
+    "paper": "toy", "title": "Toys", "options": {"seed": 3, "logs": True},
     "worlds": [{"id": "a"}] * 20, "rounds": [{"drawn": 256}, {"drawn": 1024}], "counts": {"holds": 0, "depends": 1},
     "claims": [CLAIM, CLAIM | {"id": "F4", "worlds": 0, "held": 0, "told": "not tested"}],
 }  # fmt: skip
@@ -36,7 +36,7 @@ def test_each_atlas_is_of_a_paper_and_has_claims_of_the_code():
 
 def test_a_claim_has_a_bar_its_interval_and_what_decides():
     page = atlas_page.section([atlas_page.kept(PRINTED)], ["other", "toy"])
-    assert "\n    emulator reproduce toy --atlas --quick --worlds 20\n" in page
+    assert "\n    emulator reproduce toy --atlas --worlds 20\n" in page
     assert (
         "\n| [toy](#worlds-toy) | 20 | 1\u202f280 | 0 | 0 | 0 | 1 | 0 | 0 | 0 |\n\nNot measured: other.\n"
         in page

@@ -73,7 +73,7 @@ class Atlas:
             "title": self.paper.title,
             "paper": self.name,
             "options": {
-                "quick": self.options.quick, "readings": dict(self.options.readings), "seed": SEED,
+                "readings": dict(self.options.readings), "seed": SEED,
                 "logs": self.options.traces is not None,
             },
             "versions": versions(),

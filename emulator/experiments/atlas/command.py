@@ -52,11 +52,12 @@ class Request:
 
 
 def run_atlas(name: str, paper: Paper, options: Options, request: Request) -> Atlas:
-    """Draw the worlds, run the experiments in each, judge, and write `atlas.json` and the page.
+    """Draw the worlds, run the quick experiments in each, judge, and write `atlas.json` and the page.
 
     Raises ScenarioError, and Interrupted: the same command goes on where it was.
     """
     subject = subject_of(name, paper)
+    options = replace(options, quick=True)  # what varies are the worlds
     prior = subject.paper.prior().without(options.readings)
     usual = usual_verdicts(request.folder.with_name(name) / CLAIMS)
     cores = request.cores or len(os.sched_getaffinity(0))
@@ -112,7 +113,7 @@ def find_world(name: str, world: str, options: Options, folder: Path) -> Options
         every = (*document["worlds"], *document["replicas"])
         worlds = {each["id"]: Draw(name, each["seed"], each["values"]) for each in every}
         made = document["options"]
-        readings, quick, has_logs = dict(made["readings"]), bool(made["quick"]), bool(made["logs"])
+        readings, has_logs = dict(made["readings"]), bool(made["logs"])
     except FileNotFoundError as error:
         raise ScenarioError(
             f"--world {world}: {path}: {error.strerror}; make the atlas first: emulator reproduce {name} --atlas"
@@ -124,11 +125,9 @@ def find_world(name: str, world: str, options: Options, folder: Path) -> Options
         raise ScenarioError(f"--world {world}: {path} has no such world; it has {known} and others")
     if has_logs != (options.traces is not None):
         raise ScenarioError(f"--world {world}: give --stand-in as for the atlas in {folder}, or neither")
-    if options.quick and not quick:
-        raise ScenarioError(f"--world {world}: the atlas in {folder} was made without --quick; leave it out")
     if dict(options.readings) not in ({}, readings):
         raise ScenarioError(f"--world {world}: the atlas in {folder} has its own readings; leave --read out")
-    return worlds[world].options(replace(options, quick=quick, readings=readings))
+    return worlds[world].options(replace(options, readings=readings))
 
 
 def show(atlas: Atlas, folder: Path) -> None:
@@ -157,7 +156,11 @@ def show(atlas: Atlas, folder: Path) -> None:
         )
     console.print(table)
     console.print(f"{ATLAS} (worlds and their claims) and {PAGE} (maps) are in {folder}.", highlight=False)
-    console.print(f"A world's runs and report: emulator reproduce {atlas.name} --world ID", highlight=False)
+    console.print(
+        f"A world's runs and report: emulator reproduce {atlas.name} --quick --world ID; without --quick: of all"
+        " experiments",
+        highlight=False,
+    )
 
 
 def usual_verdicts(path: Path) -> dict[str, str]:

@@ -192,8 +192,8 @@ class SlurmSettings:
         rules = replace(rules, reservations=reserved_on(self.reservations, node_count))
         if self.unlimited_queue is not None:
             rules = replace(rules, partitions=(*rules.partitions, self._unlimited(rules, node_count)))
-        if self.select is not None:
-            self._check_select(rules, node_count)
+        if self.select is not None and self.cpus_per_node is not None:
+            raise ValueError("slurm: select: limits in cpu are of the jobs' cores; leave cpus_per_node out")
         self._check_constraints(node_count)
         known = {each.name for each in rules.partitions}
         for number, name in self.queues.items():
@@ -424,16 +424,6 @@ class SlurmSettings:
             if name not in known:
                 raise ValueError(f"slurm: {who} has QOS {name!r}; there are: {', '.join(sorted(known))}")
         return replace(rules, qos=table)
-
-    def _check_select(self, rules: Rules, node_count: int) -> None:
-        if self.cpus_per_node is not None:
-            raise ValueError("slurm: select: limits in cpu are of the jobs' cores; leave cpus_per_node out")
-        shared = self.shared_nodes(node_count) if rules.preempts else None
-        if shared is not None and len({*shared.weights}) > 1:
-            raise ValueError(
-                "slurm: select: where nodes have several weights, jobs that share them do not preempt others in the"
-                " twin; say preempt_type: none"
-            )
 
     def _without_lent(self, rules: Rules, node_count: int) -> Rules:
         left = range(node_count - self.nodes_lent)

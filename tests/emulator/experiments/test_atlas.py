@@ -397,7 +397,7 @@ def small(tmp_path_factory):
     wish, said = request(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "_LEAST_FOR_REPLICAS", 20)
-        yield command.run_atlas("realtime", FewRuns(), Options(quick=True), wish), folder, said
+        yield command.run_atlas("realtime", FewRuns(), Options(), wish), folder, said
 
 
 @pytest.mark.slow
@@ -449,7 +449,7 @@ def test_a_world_of_the_atlas_is_found_by_its_id(small):
     first = atlas.sample.worlds[0].draw
     for each in (first, atlas.replicas[0].draw):
         found = command.find_world("realtime", each.id, Options(), folder)
-        assert found == each.options(Options(quick=True))
+        assert found == each.options(Options())
     for world, options, where, problem in (
         ("nowhere", Options(), folder, "no such world"),
         ("nowhere", Options(), folder / "elsewhere", "make the atlas first"),
@@ -460,13 +460,16 @@ def test_a_world_of_the_atlas_is_found_by_its_id(small):
             command.find_world("realtime", world, options, where)
 
 
-def test_a_quick_run_is_refused_in_a_world_that_is_not(small, tmp_path):
+def test_an_atlas_takes_the_quick_experiments_and_a_world_those_that_are_asked_for(small):
     atlas, folder, _ = small
-    document = json.loads((folder / "atlas.json").read_text())
-    document["options"]["quick"] = False
-    (tmp_path / "atlas.json").write_text(json.dumps(document))
-    with pytest.raises(ScenarioError, match="made without --quick; leave it out"):
-        command.find_world("realtime", atlas.sample.worlds[0].draw.id, Options(quick=True), tmp_path)
+    world = atlas.sample.worlds[0].draw.id
+    assert atlas.options.quick
+    assert [
+        command.find_world("realtime", world, Options(quick=quick), folder).quick for quick in (True, False)
+    ] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"claims": [{}]}', "{}"])

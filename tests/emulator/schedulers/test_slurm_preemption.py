@@ -10,7 +10,6 @@ from balancer.clock import US
 from emulator.cluster.slurm_cluster import slurm_cluster
 from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.schedulers.config import SchedulerConfig
-from emulator.schedulers.slurm.select import NodeKind, Select
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import assert_lawful
 from emulator.workload.table import JobTable
@@ -326,13 +325,7 @@ def test_qos_that_preempt_each_other_are_refused() -> None:
 # -- what does not go with it ------------
 
 
-def test_nodes_of_several_weights_that_jobs_share_and_nodes_that_fail_do_not_go_with_it(conf: Path) -> None:
-    kinds = {
-        "light": NodeKind("n[001-002]", 4),
-        "heavy": NodeKind("n[003-004]", 4, weight=2),
-    }
-    with pytest.raises(ValueError, match=r"select: where nodes have several weights, .* preempt_type: none"):
-        run(conf, FULL, select=Select(kinds=kinds))
+def test_nodes_that_fail_do_not_go_with_it(conf: Path) -> None:
     jobs = JobTable.build(submit_us=[0], run_us=[US], estimate_us=[US], nodes=[1])
     with pytest.raises(ValueError, match="nodes do not fail in the twin where jobs preempt"):
         slurm_cluster(4, jobs, Slurm(conf=conf)).rules.expect_outages()
