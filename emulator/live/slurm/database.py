@@ -178,14 +178,18 @@ class Database:
         process = self.launch(SLURMDBD)
         process.wait_until(lambda: self._run("sacctmgr", "-n", "list", "cluster").returncode == 0, _READY_S)
         for command in accounts.commands():
-            done = self._run("sacctmgr", "-i", *command)
-            if done.returncode != 0:
-                output = (done.stderr + done.stdout).strip()
-                raise FleetProcessError(f"sacctmgr {' '.join(command)}: {output or 'it says nothing'}")
+            self._sacctmgr("-i", *command)
 
     def associations_text(self) -> str:
-        """What sacctmgr prints of them, for the twin's `associations`."""
-        return self._run("sacctmgr", "show", "assoc", "tree", "--parsable2").stdout
+        """What sacctmgr prints of them, for the twin's `associations`. Raises FleetProcessError."""
+        return self._sacctmgr("show", "assoc", "tree", "--parsable2")
+
+    def _sacctmgr(self, *arguments: str) -> str:
+        done = self._run("sacctmgr", *arguments)
+        if done.returncode != 0:
+            output = (done.stderr + done.stdout).strip()
+            raise FleetProcessError(f"sacctmgr {' '.join(arguments)}: {output or 'it says nothing'}")
+        return done.stdout
 
     def jobs(self, logged: Sequence[dict[str, Any]], names: Sequence[str], epoch_s: int) -> Stored:
         """What sacct prints, and the jobs in it. Raises DatabaseError.
