@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
-from oracle.slurm import HELD_BACK_S, Running, SlurmReference, whole
+from oracle.slurm import HELD_BACK_S, SlurmReference, whole
 
 if TYPE_CHECKING:
     from emulator.schedulers.slurm.qos import Qos
     from emulator.schedulers.slurm.rules import Partition
     from oracle.reference import Job
+    from oracle.slurm_site import Running
 
 
 class PreemptingReference(SlurmReference):

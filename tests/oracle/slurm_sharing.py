@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from operator import ge
 from typing import TYPE_CHECKING
 
-from oracle.slurm import NEVER, US, SlurmReference, best_fit
+from balancer.clock import US
+from oracle.slurm import SlurmReference, best_fit
+from oracle.slurm_site import NEVER
 
 if TYPE_CHECKING:
     from oracle.reference import Job
-    from oracle.slurm import Running
+    from oracle.slurm_site import Running
 
 Size = tuple[int, int, int]
 """Cores, memory and GPUs."""

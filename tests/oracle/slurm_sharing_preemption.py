@@ -11,7 +11,7 @@ from oracle.slurm_sharing import SharingReference
 
 if TYPE_CHECKING:
     from oracle.reference import Job
-    from oracle.slurm import Running
+    from oracle.slurm_site import Running
 
 MOST_ORDERS = 3
 

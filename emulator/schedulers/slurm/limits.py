@@ -1,6 +1,6 @@
 """Limits of QOS and associations on what runs, compiled.
 
-The rules: `docs/slurm-twin.md`; the slow truth: `tests/oracle/slurm.py`.
+The rules: `docs/slurm-twin.md`; the slow truth: `tests/oracle/slurm_site.py`.
 """
 
 from __future__ import annotations
