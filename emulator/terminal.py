@@ -27,6 +27,12 @@ class InputError(click.ClickException):
         click.echo(f"emulator: {self.message}", file=file, err=file is None)
 
 
+class RunError(InputError):
+    """The input is good, what was asked for could not be done: exit status 1."""
+
+    exit_code = 1
+
+
 class UsageError(InputError):
     """What click says of a command line, in the form of all errors, with the command that has the help."""
 
@@ -54,13 +60,19 @@ _FILE_ERRORS = {
 """What the system refuses because of what the user named, and what to do."""
 
 
-def file_error(error: OSError) -> InputError | None:
+def file_problem(error: OSError) -> str | None:
     """The error as one line with what to do; None if no file that the user named can have been the cause."""
     advice = _FILE_ERRORS.get(error.errno or 0)
     if advice is None:
         return None
     where = "" if error.filename is None else f"{error.filename}: "
-    return InputError(f"{where}{os.strerror(error.errno or 0)}; {advice}")
+    return f"{where}{os.strerror(error.errno or 0)}; {advice}"
+
+
+def file_error(error: OSError) -> InputError | None:
+    """The same as an error of a command."""
+    problem = file_problem(error)
+    return None if problem is None else InputError(problem)
 
 
 def input_error(error: Exception) -> InputError:

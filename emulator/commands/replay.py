@@ -12,8 +12,8 @@ import click
 
 from balancer.nodelist import some
 from emulator.commands.options import plugin_option
-from emulator.commands.run import SIGNAL, RunError, scenario_of
-from emulator.terminal import input_error
+from emulator.commands.run import SIGNAL, scenario_of
+from emulator.terminal import RunError, input_error
 
 if TYPE_CHECKING:
     from emulator.live.own_cluster import Replay

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from emulator.report import compare as comparing
 from emulator.report import files
 from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
 from emulator.report.summary_text import print_summary
-from emulator.terminal import InputError, input_error, stdout_console
+from emulator.terminal import InputError, RunError, input_error, stdout_console
 
 if TYPE_CHECKING:
     from emulator.metrics.heat import Average
@@ -214,8 +215,8 @@ def gui(folder: Path | None, print_only: bool) -> None:
     except files.ResultsError as error:
         raise InputError(str(error)) from error
     click.echo(page)
-    if not print_only and click.launch(page.absolute().as_uri()):
-        click.echo("no browser could be started; open the file above yourself", err=True)
+    if not print_only and not webbrowser.open(page.absolute().as_uri()):
+        raise RunError("no browser could be started; open the file above yourself")
 
 
 def _newest() -> Path:

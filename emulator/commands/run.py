@@ -25,7 +25,7 @@ from emulator.runs.scenario import (
     load,
     of_trace,
 )
-from emulator.terminal import InputError
+from emulator.terminal import InputError, RunError
 from emulator.workload.overruns import Overrun
 
 if TYPE_CHECKING:
@@ -46,12 +46,6 @@ _OF_ACCOUNTING = {
 }  # fmt: skip
 SIGNAL = 128
 """Exit status of a run that a signal ended: this and the signal's number, as in a shell."""
-
-
-class RunError(InputError):
-    """The input is good, the run could not be done: exit status 1."""
-
-    exit_code = 1
 
 
 class Interrupted:

@@ -460,7 +460,7 @@ class TestManners:
         self, emulator, log_file, tmp_path, monkeypatch
     ):
         opened = []
-        monkeypatch.setattr("click.launch", lambda url: opened.append(url) or 0)
+        monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
         result = emulator("gui")
         assert (result.exit_code, "there are no results in runs/" in result.stderr) == (2, True)
         for name in ("old", "new"):
@@ -479,13 +479,25 @@ class TestManners:
     def test_gui_opens_the_page_of_a_study_a_sweep_and_a_paper_too(
         self, emulator, log_file, tmp_path, monkeypatch, kind
     ):
-        monkeypatch.setattr("click.launch", lambda _: 0)
+        monkeypatch.setattr("webbrowser.open", lambda _: True)
         emulator("run", log_file(4), "--nodes", 4, "--out", "runs/old", "--no-report")
         os.utime(tmp_path / "runs" / "old" / "summary.json", ns=(1, 1))
         page = tmp_path / kind / "mine" / "report.html"
         page.parent.mkdir(parents=True)
         page.touch()
         assert emulator("gui").stdout == f"{kind}/mine/report.html\n"
+
+    def test_gui_without_a_browser_says_what_to_do(self, emulator, log_file, monkeypatch):
+        monkeypatch.setattr("webbrowser.open", lambda _: False)
+        emulator("run", log_file(4), "--nodes", 4, "--out", "runs/old")
+        result = emulator("gui")
+        assert (result.exit_code, result.stdout) == (1, "runs/old/report.html\n")
+        assert result.stderr == "emulator: no browser could be started; open the file above yourself\n"
+
+    def test_a_folder_is_no_scenario(self, emulator, tmp_path):
+        (tmp_path / "site.yaml").mkdir()
+        result = emulator("run", "site.yaml")
+        assert (result.exit_code, result.stderr) == (2, "emulator: site.yaml: Is a directory; name a file\n")
 
     def test_completion_is_told_by_the_shell_that_asks(self, monkeypatch):
         script = emulate(env={"_EMULATOR_COMPLETE": "bash_source"})
