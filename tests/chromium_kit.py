@@ -77,7 +77,7 @@ class Page:
             assert read, "the browser has ended"
             self._unread += read
         text, _, self._unread = self._unread.partition(b"\0")
-        message = json.loads(text)
+        message: dict[str, Any] = json.loads(text)
         self._note(message)
         return message
 
