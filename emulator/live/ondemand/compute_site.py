@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flask import Flask, Response, g, request
+from pydantic import Field, ValidationError
 
 from emulator.live.ondemand.config import QUOTAS
 from emulator.live.ondemand.http import (
@@ -20,6 +21,7 @@ from emulator.live.ondemand.http import (
 )
 from emulator.live.ondemand.server_view import links
 from emulator.live.ondemand.site import CONTROL, Site, provider_id, service_id
+from emulator.live.settings import Settings
 
 if TYPE_CHECKING:
     from emulator.live.ondemand.cloud import Cloud
@@ -122,6 +124,31 @@ def add_site(app: Flask, site: Site, config: OndemandConfig, quotas: Quotas) -> 
     _add_quotas(app, site.cloud, quotas)
 
 
+class _ServiceChange(Settings):
+    """Nova's body for a service since 2.53. None: it is not there."""
+
+    status: Literal["enabled", "disabled"] | None = None
+    disabled_reason: str | None = Field(None, min_length=1, max_length=255)
+    forced_down: bool | None = None
+
+
+def _change_in(body: object) -> _ServiceChange:
+    """Raises ApiError, as Nova's schema refuses it."""
+    try:
+        change = _ServiceChange.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise wrong_value(".".join(map(str, first["loc"])) or "body", first["input"]) from error
+    if not change.model_fields_set:
+        raise wrong_value("body", body)
+    for name in change.model_fields_set:
+        if getattr(change, name) is None:
+            raise wrong_value(name, None)
+    if change.disabled_reason is not None and change.status != "disabled":
+        raise ApiError(400, "Specifying 'disabled_reason' without status 'disabled' is invalid.")
+    return change
+
+
 def _add_services(app: Flask, site: Site) -> None:
     def row(binary: str, host: str) -> dict[str, Any]:
         state = site.state(host)
@@ -155,14 +182,13 @@ def _add_services(app: Flask, site: Site) -> None:
         for service in rows():
             if service["id"] != row_id:
                 continue
-            known = {"status", "disabled_reason", "forced_down"}
-            if not isinstance(body, dict) or not body or not body.keys() <= known:
-                raise wrong_value("body", body)
+            change = _change_in(body)
             state = site.state(service["host"])
-            if "status" in body:
-                state.disabled = body["status"] == "disabled"
-                state.disabled_reason = body.get("disabled_reason") if state.disabled else None
-            state.forced_down = bool(body.get("forced_down", state.forced_down))
+            if change.status is not None:
+                state.disabled = change.status == "disabled"
+                state.disabled_reason = change.disabled_reason
+            if change.forced_down is not None:
+                state.forced_down = change.forced_down
             return {"service": row(service["binary"], service["host"])}
         raise ApiError(404, f"Service {row_id} could not be found.")
 

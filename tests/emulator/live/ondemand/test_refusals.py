@@ -128,3 +128,42 @@ def test_what_is_not_there_is_named(manager, connect, call, body, answers):
     assert answer.status_code == answers[0]
     assert answers[1] in answer.text
     assert ("live.ondemand: nova" in answer.text) == (service in {"compute", "placement"})
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ({"status": "gone"}, "status. Value: gone"),
+        ({"forced_down": "maybe"}, "forced_down. Value: maybe"),
+        ({"status": "disabled", "disabled_reason": 7}, "disabled_reason. Value: 7"),
+        ({"status": None}, "status. Value: None"),
+        ({"status": "enabled", "disabled_reason": "fan"}, "without status 'disabled'"),
+        ({"host": "node001"}, "host. Value: node001"),
+        ({}, "body"),
+        ([], "body"),
+    ],
+    ids=str,
+)
+def test_a_change_of_a_service_that_nova_refuses_changes_nothing(manager, connect, body, problem):
+    cloud = connect(manager, "admin")
+    before = services(cloud)
+    answer = put_service(cloud, "node001", body)
+    assert (answer.status_code, problem in answer.text) == (400, True)
+    assert services(cloud) == before
+
+
+def test_a_word_for_no_does_not_force_a_host_down(manager, connect):
+    cloud = connect(manager, "admin")
+    assert put_service(cloud, "node001", {"forced_down": "false"}).json()["service"]["forced_down"] is False
+    assert put_service(cloud, "node001", {"forced_down": "True"}).json()["service"]["state"] == "down"
+
+
+def services(cloud):
+    found = cloud.compute.get("/os-services", microversion="2.96").json()["services"]
+    return [{key: value for key, value in each.items() if key != "updated_at"} for each in found]
+
+
+def put_service(cloud, host, body):
+    (service,) = (each for each in services(cloud) if each["host"] == host)
+    path = f"/os-services/{service['id']}"
+    return cloud.compute.put(path, json=body, microversion="2.96", raise_exc=False)
