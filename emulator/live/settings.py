@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from balancer.wrong_values import sentences
 from balancer.yaml_text import read_yaml
@@ -24,6 +25,14 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := sorted(name for name, times in Counter(names).items() if times > 1):
+        raise ValueError(f"these nodes are listed twice: {', '.join(twice)}")
+    return names
+
+
+NodeNames = Annotated[tuple[str, ...], AfterValidator(_each_once)]
+"""A field with names of nodes, each of them once."""
 SettingsType = TypeVar("SettingsType", bound=Settings)
 
 

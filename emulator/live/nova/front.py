@@ -27,7 +27,7 @@ from emulator.live.ondemand.fixed_services import html_page, image_app, image_id
 from emulator.live.ondemand.http import ApiError, Keyring, caller, iso_z
 from emulator.live.ondemand.identity import identity_app
 from emulator.live.process import stop_on_signal, write_ready
-from emulator.live.settings import Settings, SettingsError, load_settings
+from emulator.live.settings import NodeNames, Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -242,7 +242,7 @@ class FrontConfig(Settings):
     listen: str = "127.0.0.1"
     port: int = Field(0, ge=0, le=65_535)
     ready_file: Path | None = None
-    hosts: tuple[str, ...] = Field(min_length=1)
+    hosts: NodeNames = Field(min_length=1)
     urls: Path
     token_lifetime_s: float = Field(86_400.0, gt=0)
 

@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from emulator.cloud_faults import CloudFaultPart, CloudFaults
-from emulator.live.settings import Settings
+from emulator.live.settings import NodeNames, Settings
 
 _INSTANCES = 1000
 """Servers of a project: more than anybody has, and few enough that a slip of the finger is refused at once."""
@@ -55,7 +55,7 @@ class OndemandConfig(Settings):
     """File of the shared clock; without it time is the system's."""
     memory: Path | None = None
     """File by which a manager that is started again knows its servers; without it they live in memory only."""
-    pool: tuple[str, ...] | None = None
+    pool: NodeNames | None = None
     balancer_url: str | None = None
     balancer_token: str | None = None
     wait_s: float | None = Field(None, ge=0)
@@ -64,7 +64,7 @@ class OndemandConfig(Settings):
     cloud_faults: tuple[CloudFaultPart, ...] = ()
     on_failure: Literal["keep", "replace", "end"] | None = None
     reconcile_period_s: float = Field(60.0, gt=0)
-    hosts: tuple[str, ...] = ()
+    hosts: NodeNames = ()
     users: tuple[User, ...] = (
         User(name="demo", password="secret", project="demo"),  # noqa: S106 - a test double's default
         User(name="admin", password="secret", project="admin", admin=True),  # noqa: S106
@@ -87,8 +87,6 @@ class OndemandConfig(Settings):
                 "on_failure: only the Balancer tells of nodes that fail; leave it out with a pool"
             )
         CloudFaults.of(self.cloud_faults)
-        if self.pool is not None and len(set(self.pool)) != len(self.pool):
-            raise ValueError("pool names a node twice")
         unknown = sorted(self.quota.keys() - QUOTAS)
         if unknown:
             raise ValueError(f"quota: there is no {unknown[0]}; there are {', '.join(sorted(QUOTAS))}")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
 from balancer.plugin_files import Pluggable
 from emulator.config.run_parts import FailuresPart
-from emulator.live.settings import Settings
+from emulator.live.settings import NodeNames, Settings
 from emulator.live.torque.errors import PbsError
 from emulator.live.torque.jobs import walltime_us
 from emulator.plugins import KINDS
 from emulator.schedulers.config import SchedulerConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class ServerConfig(Pluggable, Settings):
@@ -35,7 +31,7 @@ class ServerConfig(Pluggable, Settings):
     """
 
     home: Path
-    nodes: tuple[str, ...] = ()
+    nodes: NodeNames = ()
     expect_nodes: int = Field(0, ge=0)
     keep_jobs: bool = False
     np: int = Field(1, ge=1)
@@ -72,13 +68,6 @@ class ServerConfig(Pluggable, Settings):
             case dict():
                 return SchedulerConfig.from_mapping(value)
         raise ValueError("expected ORDER+BACKFILL, for example fcfs+easy, or a mapping of scheduler options")
-
-    @field_validator("nodes")
-    @classmethod
-    def _nodes(cls, names: Sequence[str]) -> Sequence[str]:
-        if twice := sorted(name for name, times in Counter(names).items() if times > 1):
-            raise ValueError(f"these nodes are listed twice: {', '.join(twice)}")
-        return names
 
     @field_validator("default_walltime")
     @classmethod

@@ -7,8 +7,9 @@ from threading import Thread
 
 import openstack
 import pytest
+from click.testing import CliRunner
 
-from emulator.live.nova.front import Front, FrontConfig
+from emulator.live.nova.front import Front, FrontConfig, main
 
 pytestmark = pytest.mark.live
 DATA = b"a disk"
@@ -136,3 +137,10 @@ def test_a_protected_image_is_kept(connect):
     made = create(glance, protected=True).json()
     assert refused(glance.delete(f"/images/{made['id']}")) == 403
     assert {each.name for each in glance.images()} == {"tiny", "kept"}
+
+
+def test_a_node_that_is_listed_twice_is_told(tmp_path):
+    config = tmp_path / "front.yaml"
+    config.write_text(f"hosts: [n1, n2, n1]\nurls: {tmp_path / 'urls.json'}\n")
+    result = CliRunner().invoke(main, ["--config", str(config)])
+    assert (result.exit_code, "hosts: these nodes are listed twice: n1" in result.stderr) == (2, True)

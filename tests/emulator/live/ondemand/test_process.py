@@ -127,7 +127,7 @@ def test_nodes_that_a_lost_answer_granted_go_back_though_the_manager_was_killed(
     ("settings", "said"),
     [
         ({}, "give either pool (names of dedicated nodes) or balancer_url"),
-        ({"pool": ["n1", "n1"]}, "pool names a node twice"),
+        ({"pool": ["n1", "n1"]}, "pool: these nodes are listed twice: n1"),
         ({"pool": [], "boot_s": -1}, "boot_s: must be at least 0"),
         ({"pool": [], "clock": "/nowhere/clock"}, "/nowhere/clock"),
     ],
