@@ -113,6 +113,9 @@ class SlurmTwin(ClusterRules):
         limits_n = sum(int(np.count_nonzero(self._associations[name] >= 0)) for name in _ASSOCIATION_LIMITS)
         self._twin_registers.limits_n = limits_n + int(np.count_nonzero(self._limits >= 0))
         self._room, self._node_of_core = _rooms(node_count, self.shared)
+        if self.shared is None:
+            self._room["weight"][:] = slurm.node_sets(node_count)
+            self._twin_registers.has_sets = int(np.ptp(self._room["weight"])) > 0
         self._running = np.zeros(self.core_count, np.int64)
         self._cores = np.zeros(self.core_count, np.int64)
         self._has_outages = False

@@ -192,7 +192,7 @@ class SlurmReference(SlurmSite):
             left = self.open_nodes(job, now) - (set() if own else kept)
             idle = self.idle_now(job, left, now)
             if len(idle) >= job.nodes:
-                self.start(job, self.choose(job, idle, self.running), now)
+                self.start(job, self.choose(job, self.of_first_sets(job, idle), self.running), now)
                 started += 1
                 continue
             others_leave = self.preempt(job, left, now)
@@ -370,13 +370,21 @@ class SlurmReference(SlurmSite):
                 return None
             at, _, _, other = by_end.pop(0)
             del left[other]
-        return at, self.choose(job, free, left)
+        starts = at == now and running is self.running
+        return at, self.choose(job, self.of_first_sets(job, free) if starts else free, left)
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def with_room(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> set[int]:
         """Those of the nodes on which the job could run beside these ones."""
         return nodes - self.out - {node for run in running.values() for node in run.nodes}
+
+    def of_first_sets(self, job: Job, nodes: set[int]) -> set[int]:
+        """Of nodes that are enough those of the first sets that have enough."""
+        if not self.node_sets:
+            return nodes
+        in_order = sorted(self.node_sets[node] for node in nodes)
+        return {node for node in nodes if self.node_sets[node] <= in_order[job.nodes - 1]}
 
     def choose(self, job: Job, nodes: set[int], running: dict[Job, Running]) -> frozenset[int]:
         """Of these nodes, which are enough."""

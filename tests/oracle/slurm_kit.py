@@ -106,10 +106,14 @@ def with_rules(  # noqa: PLR0917
     nodes: int,
     wants: dict[int, tuple[int, int, int]] | None = None,
     outages: RandomOutages | None = None,
+    node_sets: tuple[int, ...] = (),
 ) -> RunRecord:
     class Ruled(Slurm):
         def rules(self, node_count: int) -> Rules:
             return rules
+
+        def node_sets(self, node_count: int) -> tuple[int, ...]:
+            return node_sets or super().node_sets(node_count)
 
     ruled = Ruled(
         queues=slurm.queues,
@@ -172,6 +176,12 @@ def reference_of(
     return kind(rules, nodes, jobs, *told, **more)
 
 
+def random_node_sets(seed: int, nodes: int) -> tuple[int, ...]:
+    """In a third of cases nodes are of up to three sets, else of one."""
+    rng = np.random.default_rng([47, seed])
+    return tuple(rng.integers(0, 3, nodes).tolist()) if rng.random() < 0.33 else ()
+
+
 def with_random_constraints(  # noqa: PLR0917
     seed: int,
     said: Slurm,
@@ -222,7 +232,8 @@ def agrees(seed: int, constrained: float = 0.33) -> None:
     said, rules, jobs, nodes = random_case(rng)
     said, may_have = with_random_constraints(seed, said, rules, jobs, nodes, share=constrained)
     rules = replace(rules, release=random_release(rng))
-    record = with_rules(said, rules, jobs, nodes)
+    node_sets = random_node_sets(seed, nodes)
+    record = with_rules(said, rules, jobs, nodes, node_sets=node_sets)
     reference = reference_of(
         SlurmReference,
         said,
@@ -230,6 +241,7 @@ def agrees(seed: int, constrained: float = 0.33) -> None:
         jobs,
         nodes,
         may_have=may_have,
+        node_sets=node_sets,
     )
     assert schedule(record) == reference.run(), f"seed {seed}"
     assert_lawful(record)
@@ -283,7 +295,8 @@ def agrees_on_failing_nodes(seed: int) -> None:
     longest_s = 1 + max(job.submit_us + job.run_us for job in jobs) // US
     outages = random_outages(rng, nodes, longest_s, longest_drain_s=longest_s)
     rules = replace(rules, release=random_release(rng))
-    record = with_rules(said, rules, jobs, nodes, outages=outages)
+    node_sets = random_node_sets(seed, nodes)
+    record = with_rules(said, rules, jobs, nodes, outages=outages, node_sets=node_sets)
     reference = reference_of(
         SlurmReference,
         said,
@@ -291,6 +304,7 @@ def agrees_on_failing_nodes(seed: int) -> None:
         jobs,
         nodes,
         outs=outages.outs,
+        node_sets=node_sets,
     )
     assert_same_runs(record, reference, seed)
 
@@ -300,7 +314,8 @@ def agrees_on_preemption(seed: int) -> None:
     rng = np.random.default_rng([31, seed])
     said, rules, jobs, nodes = random_case_of_preemption(rng)
     said, may_have = with_random_constraints(seed, said, rules, jobs, nodes)
-    record = with_rules(said, rules, jobs, nodes)
+    node_sets = random_node_sets(seed, nodes)
+    record = with_rules(said, rules, jobs, nodes, node_sets=node_sets)
     reference = reference_of(
         PreemptingReference,
         said,
@@ -308,6 +323,7 @@ def agrees_on_preemption(seed: int) -> None:
         jobs,
         nodes,
         may_have=may_have,
+        node_sets=node_sets,
     )
     assert_same_runs(record, reference, seed)
 

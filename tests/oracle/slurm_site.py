@@ -10,7 +10,7 @@ from balancer.clock import US
 from oracle.slurm_fair_share import Who, count_usage, fair_tree, flat_tree, tree_of, without_fair_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from emulator.schedulers.slurm.associations import Association
     from emulator.schedulers.slurm.reservations import Reserved
@@ -48,6 +48,8 @@ class SlurmSite:
     outs: list[Out] = field(default_factory=list)
     may_have: dict[int, frozenset[int]] = field(default_factory=dict)
     """The nodes that meet the constraint of each user who has one."""
+    node_sets: Sequence[int] = ()
+    """The place of each whole node's set."""
 
     def __post_init__(self) -> None:
         self.future = sorted(self.jobs, key=lambda job: (job.submit_us, job.number))

@@ -100,9 +100,9 @@ def test_the_page_shows_each_row() -> None:
         {"ability": "slurmdbd", "22.05": "\u2013", "24.11": "7 of 8", "26.05": "\u2013"},
         {
             "ability": "twin",
-            "22.05": "1 of 17; 1 near",
-            "24.11": "0 of 17; 0 near",
-            "26.05": "1 of 17; 1 near",
+            "22.05": "1 of 18; 1 near",
+            "24.11": "0 of 18; 0 near",
+            "26.05": "1 of 18; 1 near",
         },
     ]
     first = {

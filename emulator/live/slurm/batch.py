@@ -153,6 +153,7 @@ class SlurmBatch:
             has_mechanism=site.batch_decides,
             database_port=database_port if self._system.has_database else None,
             shared=self._requirements.shared, features=self._requirements.features,
+            node_sets=self._requirements.node_sets,
             has_outages=has_outages(site.scenario),
         )  # fmt: skip
         conf.write_text(text, encoding="utf-8")

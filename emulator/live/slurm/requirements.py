@@ -173,6 +173,7 @@ class SlurmRequirements:
     """`reserved`: of a run's nodes, which are called `names`. `shared`: what they have, None unless jobs share them.
 
     `machine`: the scenario's settings of Slurm, if it has some. `features`: nodes with each that its jobs ask for.
+    `node_sets`: of each node the place of its set, where jobs have whole ones.
     """
 
     names: tuple[str, ...]
@@ -180,6 +181,7 @@ class SlurmRequirements:
     shared: SharedNodes | None = None
     machine: Slurm | None = None
     features: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    node_sets: Sequence[int] = ()
 
     @classmethod
     def by(cls, scenario: Scenario, names: tuple[str, ...]) -> Self:
@@ -189,7 +191,8 @@ class SlurmRequirements:
             return cls(names)
         try:
             reserved, shared = reserved_on(machine.reservations, len(names)), machine.shared_nodes(len(names))
-            return cls(names, reserved, shared, machine, machine.features_on(len(names)) if shared else {})
+            features = machine.features_on(len(names)) if shared else {}
+            return cls(names, reserved, shared, machine, features, machine.node_sets(len(names)))
         except ValueError as error:
             raise ScenarioError(f"scheduler: {error}") from error
 

@@ -21,7 +21,7 @@ from emulator.schedulers.slurm.limits import (
     is_over_limit_of_jobs,
     is_over_limit_of_nodes,
 )
-from emulator.schedulers.slurm.node_choice import pick, pick_shared
+from emulator.schedulers.slurm.node_choice import keep_first_sets, pick, pick_shared
 from emulator.schedulers.slurm.node_sharing import (
     count_room,
     free_then,
@@ -127,12 +127,12 @@ def free_by_ends(state: State, twin: Twin, row: int, now: int) -> int:
         when = nodes[which].free_at_us
         if when > now and (when > at or nodes[which].holder != holder):
             if found >= needed:
-                return at
+                break
             if preempts and not looked:
                 looked = True
                 found += take_preemptable(state, twin, row, now)
                 if found >= needed:
-                    return at
+                    break
             if when == NEVER:
                 return NEVER
         if looked and twin.second_mask[which]:  # taken already
@@ -141,7 +141,11 @@ def free_by_ends(state: State, twin: Twin, row: int, now: int) -> int:
         holder = nodes[which].holder
         found += twin.first_mask[which]
         twin.second_mask[which] = twin.first_mask[which]
-    return at if found >= needed else NEVER
+    if found < needed:
+        return NEVER
+    if at == now and not looked:  # it starts, as in the main loop
+        keep_first_sets(twin, needed)
+    return at
 
 
 @inner

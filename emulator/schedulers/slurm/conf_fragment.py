@@ -205,13 +205,14 @@ def slurm_conf(
     address: str = "127.0.0.1",
     shared: SharedNodes | None = None,
     features: Mapping[str, Collection[int]] | None = None,
+    node_sets: Sequence[int] = (),
     has_outages: bool = False,
 ) -> str:
     """The whole file. `hooks`: PrologSlurmctld and EpilogSlurmctld. `has_mechanism`: it acts on running jobs.
 
     `address`: where `host` leads. `database_port`: where slurmdbd listens, if there is one. `shared`: what nodes have
-    that jobs share, `features`: the nodes with each of these. `has_outages`: a node that is set down stays so until it
-    is told to resume.
+    that jobs share, `features`: the nodes with each of these, `node_sets`: the place of each whole node's set.
+    `has_outages`: a node that is set down stays so until it is told to resume.
     """
     if has_outages:
         fragment = _with(fragment, "ReturnToService=1")
@@ -227,7 +228,7 @@ def slurm_conf(
     lines += [f"{name}={min(round(wall_s * speed) + 100, _MOST_S)}\n" for name, wall_s in _WALL_S.items()]
     lines += [f"{name}={value}\n" for name, value in _DEFAULTS.items() if name.lower() not in keys]
     lines += [f"{name}={script}\n" for name, script in hooks.items()]
-    lines += _nodes(names, node_ports, host, address, shared, features or {})
+    lines += _nodes(names, node_ports, host, address, shared, features or {}, node_sets)
     if not fragment.partitions:
         lines.append(
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=EXCLUSIVE\n"
@@ -250,15 +251,17 @@ def _nodes(  # noqa: PLR0917 - once
     address: str,
     shared: SharedNodes | None,
     features: Mapping[str, Collection[int]],
+    node_sets: Sequence[int],
 ) -> list[str]:
     """One line for nodes that are alike: every command of Slurm reads the file, and one for each makes that slow."""
     if len(names) != len(ports):
         raise ValueError(f"{len(names)} nodes cannot have {len(ports)} ports")
     groups: dict[str, list[int]] = {}
     for node in range(len(names)):
-        shape = (
-            "CPUs=1 RealMemory=100" if shared is None else _shape(shared.sizes[node], shared.weights[node])
-        )
+        if shared is not None:
+            shape = _shape(shared.sizes[node], shared.weights[node])
+        else:
+            shape = "CPUs=1 RealMemory=100" + (f" Weight={node_sets[node] + 1}" if any(node_sets) else "")
         has = [name for name in sorted(features) if node in features[name]]
         shape += f" Feature={','.join(map(feature_word, has))}" if has else ""
         groups.setdefault(shape, []).append(node)

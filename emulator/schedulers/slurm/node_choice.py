@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from emulator.kernel.compiled import inner
+from emulator.kernel.tables import NEVER
 
 if TYPE_CHECKING:
     from emulator.kernel.rows import Rows
@@ -40,6 +41,25 @@ def pick(allowed: Bytes, nodes: Rows[SeenNode], chosen: int, needed: int) -> Non
             allowed[which] = 0
             nodes[chosen].chosen = which
             chosen += 1
+
+
+@inner
+def keep_first_sets(twin: Twin, needed: int) -> None:
+    """Of the second mask's nodes, which are enough, only those of the first sets that have enough of them."""
+    if not twin.registers.has_sets:
+        return
+    room, allowed = twin.room, twin.second_mask
+    last, count = -1, 0
+    while count < needed:
+        following = NEVER
+        for which in range(allowed.shape[0]):
+            if allowed[which] and last < room[which].weight < following:
+                following = room[which].weight
+        last = following
+        for which in range(allowed.shape[0]):
+            count += allowed[which] and room[which].weight == last
+    for which in range(allowed.shape[0]):
+        allowed[which] = allowed[which] and room[which].weight <= last
 
 
 @inner

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from emulator.schedulers.slurm.select import Parameters
 
 _SHARING = {"select/cons_tres", "select/cons_res"}
+_OF_ONE_NODE = {"nodename", "nodehostname", "nodeaddr", "port", "state", "reason"}
 
 
 def parameters_in(conf: Path, release: Release) -> Parameters | None:
@@ -82,6 +83,28 @@ def weights_in(conf: Path, node_count: int) -> tuple[int, ...]:
     nodes = site_nodes(lines)
     names = own_names(lines, default_node_names(node_count))
     return tuple(weight_of(nodes[name]) if name in nodes else 1 for name in names)
+
+
+def node_sets_in(conf: Path, node_count: int, release: Release) -> tuple[int, ...]:
+    """The place of the set of each of so many nodes, in their order: jobs with whole nodes get those of the first sets.
+
+    A set has the nodes of a NodeName line, since 24.11 of all that say the same. Those of less Weight come first, then
+    those of earlier lines; nodes without a line are behind them all. Raises ConfError.
+    """
+    lines = read_lines(conf)
+    nodes = site_nodes(lines)
+    names = own_names(lines, default_node_names(node_count))
+    sets: dict[str, Line] = {}
+    for line in nodes.values():
+        sets.setdefault(_set_of(line, release), line)
+    places = {key: place for place, key in enumerate(sorted(sets, key=lambda key: weight_of(sets[key])))}
+    return tuple(places[_set_of(nodes[name], release)] if name in nodes else len(places) for name in names)
+
+
+def _set_of(line: Line, release: Release) -> str:
+    if release == "22.05":
+        return str(line.place)
+    return str(sorted((key, value) for key, value in line.words.items() if key not in _OF_ONE_NODE))
 
 
 def weight_of(line: Line) -> int:

@@ -8,7 +8,7 @@ from emulator.kernel.compiled import inlined, inner
 from emulator.kernel.occupancy import start_chosen
 from emulator.kernel.structures import free_move, heap_push, heap_remove
 from emulator.schedulers.slurm.cycles import note_change
-from emulator.schedulers.slurm.node_choice import pick, pick_shared
+from emulator.schedulers.slurm.node_choice import keep_first_sets, pick, pick_shared
 from emulator.schedulers.slurm.node_sharing import choose_cores, shared_room
 from emulator.schedulers.slurm.reservation_masks import close_reserved
 from emulator.schedulers.slurm.tables import CHECK_EVERY
@@ -69,6 +69,7 @@ def place_now(state: State, twin: Twin, row: int, now: int) -> bool:
         return True
     if idle_for(state, twin, row, now) < needed:
         return False
+    keep_first_sets(twin, needed)
     pick(twin.second_mask, twin.nodes, 0, needed)
     return True
 

@@ -24,6 +24,7 @@ from emulator.schedulers.slurm.constraints import (
 )
 from emulator.schedulers.slurm.node_sizes import (
     fewest_cores_in,
+    node_sets_in,
     parameters_in,
     says_select_type,
     sizes_in,
@@ -230,6 +231,14 @@ class SlurmSettings:
             raise ValueError(_WHAT_NODES_HAVE)
         sizes = sizes_in(self.conf, node_count, self.select_parameters)
         return SharedNodes(self.select_parameters, sizes, weights_in(self.conf, node_count))
+
+    def node_sets(self, node_count: int) -> tuple[int, ...]:
+        """The place of each node's set among those that whole nodes are taken from, in order. Raises ConfError."""
+        of_site = node_count - self.nodes_added
+        if self.select is not None or self.conf is None:
+            return (0,) * node_count
+        sets = node_sets_in(self.conf, of_site, self.said_release() or NEWEST)
+        return sets + (max(sets, default=0) + 1,) * self.nodes_added
 
     @property
     def select_parameters(self) -> Parameters:

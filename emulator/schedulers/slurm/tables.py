@@ -61,6 +61,8 @@ class TwinRegisters:
     """Limits of QOS and associations that there are."""
     shares: int
     """Jobs share nodes."""
+    has_sets: int
+    """Whole nodes are of several sets."""
     pass_at_us: int
     """When the next pass on an event is due."""
     last_pass_us: int
@@ -277,7 +279,7 @@ class Room:
     """0 where nobody looks at it."""
     gpus: int
     weight: int
-    """Jobs get the nodes of the least one that can hold them."""
+    """Jobs get the nodes of the least one that can hold them; of whole nodes the place of their set."""
     cores_now: int
     memory_now_mib: int
     gpus_now: int

@@ -198,9 +198,7 @@ def not_followed(path: Path, shared: SharedNodes | None = None) -> tuple[str, ..
             found += _of_setting(line, by_select)
     found += _of_nodes(lines)
     gpus: dict[str, int] = {}
-    if shared is None:
-        found += _of_weights(lines)
-    else:
+    if shared is not None:
         names = own_names(lines, default_node_names(len(shared.sizes)))
         gpus = {name: size.gpus for name, size in zip(names, shared.sizes, strict=True)}
         found += _of_weights(lines, dict(zip(names, shared.weights, strict=True)))
@@ -279,13 +277,11 @@ def _of_node_line(line: Line) -> Iterator[str]:
             yield f"{said}: no key that is known here, so what it would have done is not"
 
 
-def _of_weights(lines: Sequence[Line], followed: Mapping[str, int] | None = None) -> Iterator[str]:
-    """Weights of nodes that differ. `followed`: those of the twin, by node."""
+def _of_weights(lines: Sequence[Line], followed: Mapping[str, int]) -> Iterator[str]:
+    """Weights that are not those of the twin, by node."""
     said = {name: weight_of(line) for name, line in site_nodes(lines).items()}
-    weights = ",".join(map(str, sorted({*said.values()})))
-    if followed is None and len({*said.values()}) > 1:
-        yield f"Weight={weights}: the twin chooses whole nodes by their place in a row"
-    elif followed is not None and any(followed[name] != weight for name, weight in said.items()):
+    if any(followed[name] != weight for name, weight in said.items()):
+        weights = ",".join(map(str, sorted({*said.values()})))
         yield f"Weight={weights}: in the twin nodes have the weights of `select`"
 
 

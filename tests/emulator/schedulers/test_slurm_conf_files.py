@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,8 @@ from testdata import RECORDED
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from emulator.schedulers.slurm.releases import Release
 
 NAMES = ("n001", "n002", "n003", "n004")
 
@@ -184,7 +187,6 @@ NOT_FOLLOWED = (
     "partition batch: AllowGroups=staff: Slurm would refuse others; in the twin everybody may use it",
     f"partition batch: MaxCPUsPerNode=24: Slurm would use no more of a node; {WHOLE_NODES}",
     "State=DOWN of fat1: the twin has these nodes up",
-    f"Weight=10,20: {IN_A_ROW}",
 )
 
 
@@ -467,6 +469,16 @@ PartitionName=all Nodes=ALL Default=YES
 """
 
 
+@pytest.mark.parametrize(("release", "sets"), [("22.05", (1, 2, 2, 0, 3)), ("24.11", (1, 1, 1, 0, 2))])
+def test_whole_nodes_are_of_the_sets_of_their_lines_by_weight(
+    tmp_path: Path, release: Release, sets: tuple[int, ...]
+) -> None:
+    lines = "NodeName=c3 Weight=2\nNodeName=c[1-2] Port=7 Weight=2\nNodeName=c4\n"
+    settings = SlurmSettings(conf=conf(tmp_path, lines), release=release, nodes_added=1)
+    assert settings.node_sets(5) == sets
+    assert replace(settings, conf=None).node_sets(5) == (0,) * 5
+
+
 def test_nodes_have_what_their_lines_say_unless_select_says_it(tmp_path: Path) -> None:
     conf(tmp_path, "NodeName=thin2 Name=gpu File=/dev/nvidia0\n", "gres.conf")
     path = conf(tmp_path, MIXED)
@@ -489,10 +501,7 @@ def test_nodes_have_what_their_lines_say_unless_select_says_it(tmp_path: Path) -
         not_followed(path, by_kind)[0]
         == "slurm.conf: Weight=1,20: in the twin nodes have the weights of `select`"
     )
-    assert (
-        not_followed(path)[0]
-        == "slurm.conf: Weight=1,20: the twin chooses whole nodes by their place in a row"
-    )
+    assert "Weight" not in not_followed(path)[0]
     assert not_followed(path, said)[1:] == (
         "slurm.conf: no GPUs a node of thin1, fat1: in the twin each has 4",
         "slurm.conf: 1 GPUs a node of thin2: in the twin each has 4",

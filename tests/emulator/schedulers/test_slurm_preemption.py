@@ -326,6 +326,7 @@ def test_qos_that_preempt_each_other_are_refused() -> None:
 
 
 def test_nodes_that_fail_do_not_go_with_it(conf: Path) -> None:
+    conf.write_text(CONF.format(mode="REQUEUE", low="", high="ALL"), "utf-8")
     jobs = JobTable.build(submit_us=[0], run_us=[US], estimate_us=[US], nodes=[1])
     with pytest.raises(ValueError, match="nodes do not fail in the twin where jobs preempt"):
         slurm_cluster(4, jobs, Slurm(conf=conf)).rules.expect_outages()

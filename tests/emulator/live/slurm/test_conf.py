@@ -72,7 +72,7 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
         read_fragment(tmp_path / "nowhere.conf", NAMES)
 
 
-def whole(found, speed=300.0, names=NAMES, ports=(2, 3, 4, 5)):
+def whole(found, speed=300.0, names=NAMES, ports=(2, 3, 4, 5), node_sets=()):
     return slurm_conf(
         found,
         names,
@@ -86,7 +86,17 @@ def whole(found, speed=300.0, names=NAMES, ports=(2, 3, 4, 5)):
         node_ports=ports,
         speed=speed,
         hooks={},
+        node_sets=node_sets,
     ).splitlines()
+
+
+def test_whole_nodes_of_several_sets_have_weights(tmp_path):
+    lines = whole(fragment(tmp_path, ""), node_sets=(1, 1, 0, 1))
+    nodes = [line.split(" NodeHostname")[0] + line.partition("RealMemory=100")[2] for line in lines]
+    assert [line for line in nodes if line.startswith("NodeName")] == [
+        "NodeName=n[001-002,004] Weight=2 State=UNKNOWN",
+        "NodeName=n003 Weight=1 State=UNKNOWN",
+    ]
 
 
 def test_the_site_has_the_last_word_where_it_may_have_one(tmp_path):
