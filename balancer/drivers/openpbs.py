@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN, NodeStatus
 from balancer.drivers.incremental_parse import Form
-from balancer.drivers.openpbs_json import parse_nodes, parse_piece, parse_remaining, pieces
-from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
+from balancer.drivers.openpbs_json import parse_nodes, parse_piece, pieces
+from balancer.drivers.pbs import PbsDriver, PbsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,13 +51,9 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
         found = self.get_status_of_all_nodes()
         return {node: found.get(node, UNKNOWN) for node in nodes}
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
-        """`pbsnodes -av -F json`, and with `remaining` one `qstat -f -F json`."""
-        found = self._nodes.read(self._run((self.settings.pbsnodes, "-av", "-F", "json")))
-        if not remaining:
-            return found
-        left = parse_remaining(self._run((self.settings.qstat, "-f", "-F", "json")))
-        return with_remaining(found, left)
+    def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
+        """`pbsnodes -av -F json`."""
+        return self._nodes.read(self._run((self.settings.pbsnodes, "-av", "-F", "json")))
 
     def _comment_options(self, comment: str) -> tuple[str, ...]:
         return ("-C", comment) if self.settings.comment else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from shutil import which
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
@@ -12,11 +12,11 @@ from balancer.drivers.base import NodeState, NodeStatus, RefusedError, with_ours
 from balancer.drivers.claims import claim_in, claimed
 from balancer.drivers.incremental_parse import Form, IncrementalNodeParser
 from balancer.drivers.marks import mark_text, operator_note_of
-from balancer.drivers.programs import batches, longest_left, run_program
+from balancer.drivers.programs import batches, run_program
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     Options = Callable[[str], Sequence[str]]
 
@@ -159,11 +159,3 @@ class PbsDriver(ABC, Generic[Settings]):
             unreachable_words=self.unreachable_words,
             stderr_is_refusal=stderr_is_refusal,
         )
-
-
-def with_remaining(found: Mapping[str, NodeStatus], left_us: Mapping[str, int]) -> dict[str, NodeStatus]:
-    """The nodes with how long their jobs may still run."""
-    return {
-        node: replace(status, remaining_us=longest_left(status.jobs, left_us))
-        for node, status in found.items()
-    }

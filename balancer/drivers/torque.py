@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
 from balancer.drivers.incremental_parse import Form
-from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
+from balancer.drivers.pbs import PbsDriver, PbsSettings
 from balancer.drivers.programs import batches
-from balancer.drivers.torque_xml import parse_nodes, parse_piece, parse_remaining, pieces
+from balancer.drivers.torque_xml import parse_nodes, parse_piece, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,9 +64,6 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
                 break
         return {node: found.get(node, UNKNOWN) for node in names}
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
-        """`pbsnodes -x`, and with `remaining` one `qstat -x`."""
-        found = self._nodes.read(self._run((self.settings.pbsnodes, "-x")))
-        if not remaining:
-            return found
-        return with_remaining(found, parse_remaining(self._run((self.settings.qstat, "-x"))))
+    def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
+        """`pbsnodes -x`."""
+        return self._nodes.read(self._run((self.settings.pbsnodes, "-x")))
