@@ -53,6 +53,11 @@ class NodeStatus:
 UNKNOWN = NodeStatus("unknown")
 
 
+def of_these(nodes: Iterable[str], listed: Mapping[str, NodeStatus]) -> dict[str, NodeStatus]:
+    """What the batch system says of these nodes; one that it does not list is `unknown`."""
+    return {node: listed.get(node, UNKNOWN) for node in nodes}
+
+
 def with_ours(status: NodeStatus, note: str) -> NodeStatus:
     """A mark with our `note` in one of the forms of `marks` is ours, one with another is not; "": who knows."""
     if not (status.marked and note):

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, SiteCheck
+from balancer.drivers.base import NodeStatus, RefusedError, SiteCheck, of_these
 from balancer.drivers.incremental_parse import Form, IncrementalNodeParser, ParseCache
 from balancer.drivers.marks import mark_text, operator_note_of, parse
 from balancer.drivers.programs import batches, run_program
@@ -135,8 +135,7 @@ class SlurmDriver:
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read (Slurm's commands ask for all in any case); these are picked out."""
-        found = self.get_status_of_all_nodes()
-        return {node: found.get(node, UNKNOWN) for node in nodes}
+        return of_these(nodes, self.get_status_of_all_nodes())
 
     def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
         """One `scontrol show node`, then one `squeue`: a drained node has no job in the second if none in the first."""
