@@ -27,8 +27,8 @@ import requests
 from requests.exceptions import InvalidHeader, InvalidJSONError, InvalidSchema, InvalidURL, MissingSchema
 
 from balancer.client_records import event_of, node_of, request_of, reserve_of, slot_of, usage_of
-from balancer.clock import micros, wall_us
-from balancer.timestamps import iso
+from balancer.clock import micros, micros_or_none, wall_us
+from balancer.timestamps import iso_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -174,15 +174,14 @@ class Balancer:
         It blocks by polling, so that a broken connection in between does no harm, and confirms the grant. An
         exception (also KeyboardInterrupt) leaves nothing behind, as far as the service can still be told.
         """
-        wishes = {
-            "nodes": count,
-            "wait_s": wait_s,
-            "lease_s": lease_s,
-            "candidates": None if candidates is None else list(candidates),
-            "exclude": list(exclude) or None,
-            "replace": replace or None,
-        }
-        body = {name: value for name, value in wishes.items() if value is not None}
+        body = _given(
+            nodes=count,
+            wait_s=wait_s,
+            lease_s=lease_s,
+            candidates=None if candidates is None else list(candidates),
+            exclude=list(exclude) or None,
+            replace=replace or None,
+        )
         key = idempotency_key or str(uuid4())
         try:
             request = self._ask(body, key)
@@ -218,16 +217,13 @@ class Balancer:
 
     def confirm_request(self, request_id: str) -> Request:
         """The nodes have arrived, and are kept. Raises NotObtainable when the grant has gone back meanwhile."""
-        return request_of(
-            self._call("POST", _path("/v1/requests/{request_id}/confirm", request_id), retry=True, json={})
-        )
+        path = _path("/v1/requests/{request_id}/confirm", request_id)
+        return request_of(self._call("POST", path, retry=True, json={}))
 
     def renew_lease(self, request_id: str, lease_s: float | None = None) -> Request:
         """Keep the nodes for `lease_s` from now on (None: as long as was asked for). Raises NotObtainable as above."""
-        body = {} if lease_s is None else {"lease_s": lease_s}
-        return request_of(
-            self._call("POST", _path("/v1/requests/{request_id}/renew", request_id), retry=True, json=body)
-        )
+        path = _path("/v1/requests/{request_id}/renew", request_id)
+        return request_of(self._call("POST", path, retry=True, json=_given(lease_s=lease_s)))
 
     def wait_for_request(self, request_id: str) -> Request:
         """Block until the request is granted, and confirm that. Raises NotObtainable when it is not."""
@@ -253,9 +249,7 @@ class Balancer:
         idempotency_key: str | None = None,
     ) -> None:
         """Give granted nodes back, all or none; with `generations` only if they have not changed since."""
-        body: dict[str, Any] = {"nodes": list(nodes)}
-        if generations is not None:
-            body["generations"] = dict(generations)
+        body = _given(nodes=list(nodes), generations=None if generations is None else dict(generations))
         self._post("/v1/release_nodes", body, idempotency_key)
 
     def adopt(self, reason: str) -> dict[str, Any]:
@@ -266,7 +260,7 @@ class Balancer:
         self, nodes: Sequence[str], pool: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> None:
         """Say whose QUARANTINED nodes are, all or none: `pool` is on-demand or batch. The reason stands in the log."""
-        body = {"nodes": list(nodes), "pool": pool} | ({"reason": reason} if reason else {})
+        body = _given(nodes=list(nodes), pool=pool, reason=reason or None)
         self._post("/v1/adopt_nodes", body, idempotency_key)
 
     def quarantine_nodes(
@@ -287,8 +281,7 @@ class Balancer:
         idempotency_key: str | None = None,
     ) -> None:
         """Report nodes `busy` or `idle`, all or none."""
-        body: dict[str, Any] = {"states": dict(states), "job": job, "remaining_s": remaining_s}
-        body = {name: value for name, value in body.items() if value is not None}
+        body = _given(states=dict(states), job=job, remaining_s=remaining_s)
         self._post("/v1/update_nodes", body, idempotency_key)
 
     def add_reserve(
@@ -307,10 +300,14 @@ class Balancer:
         With `every` ("Mon-Fri 20:00-06:00", by the clocks of `zone`) in each of its windows, but those that begin on
         one of the `exceptions`; they are collected `notice_s` before it.
         """
-        options = {"notice_s": notice_s, "keep_s": keep_s, "every": every, "zone": zone}
-        body: dict[str, Any] = {"nodes": count} | {k: each for k, each in options.items() if each is not None}
-        if exceptions:
-            body["exceptions"] = list(exceptions)
+        body = _given(
+            nodes=count,
+            notice_s=notice_s,
+            keep_s=keep_s,
+            every=every,
+            zone=zone,
+            exceptions=list(exceptions) or None,
+        )
         return reserve_of(self._post("/v1/add_reserve", body, idempotency_key))
 
     def withdraw_reserve(self, reserve_id: str) -> Reserve:
@@ -331,12 +328,9 @@ class Balancer:
 
     def request(self, request_id: str, *, wait_s: float = 0.0) -> Request:
         """How a request stands; waits up to `wait_s` of wall time for its decision."""
-        params = {"wait_s": wait_s} if wait_s else {}
-        return request_of(
-            self._get(
-                _path("/v1/requests/{request_id}", request_id), params, timeout_s=self.timeout_s + wait_s
-            )
-        )
+        path = _path("/v1/requests/{request_id}", request_id)
+        params = _given(wait_s=wait_s or None)
+        return request_of(self._get(path, params, timeout_s=self.timeout_s + wait_s))
 
     def requests(
         self,
@@ -347,8 +341,7 @@ class Balancer:
         limit: int = 100,
     ) -> list[Request]:
         """The newest `limit` requests, newest first; `owner` "me": those of the caller."""
-        wishes = {"limit": limit, "state": state, "owner": owner, "overdue": "true" if overdue else None}
-        params = {name: value for name, value in wishes.items() if value is not None}
+        params = _given(limit=limit, state=state, owner=owner, overdue="true" if overdue else None)
         return [request_of(each) for each in self._get("/v1/requests", params)["requests"]]
 
     def reserves(self) -> list[Reserve]:
@@ -368,17 +361,12 @@ class Balancer:
         self, *, slot_s: float = 21_600.0, start_s: float | None = None, end_s: float | None = None
     ) -> list[HistorySlot]:
         """What was asked for, by slots of time."""
-        params: dict[str, Any] = {"slot_s": slot_s}
-        if start_s is not None:
-            params["start"] = iso(micros(start_s))
-        if end_s is not None:
-            params["end"] = iso(micros(end_s))
+        params = _given(slot_s=slot_s, start=_iso_or_none(start_s), end=_iso_or_none(end_s))
         return [slot_of(each) for each in self._get("/v1/history", params)["slots"]]
 
     def usage(self, *, start_s: float | None = None, end_s: float | None = None) -> Usage:
         """Requests granted and rejected, and node-hours lent; by default in the last 7 days (`/v1/usage`)."""
-        times = {"start": start_s, "end": end_s}
-        params = {name: iso(micros(at_s)) for name, at_s in times.items() if at_s is not None}
+        params = _given(start=_iso_or_none(start_s), end=_iso_or_none(end_s))
         return usage_of(self._get("/v1/usage", params))
 
     # HTTP
@@ -434,6 +422,15 @@ class Balancer:
                 break
             self._pause.wait(pause_s)
         return response
+
+
+def _given(**wishes: Any) -> dict[str, Any]:
+    """Of a body or a query what somebody has said: None is left to the service."""
+    return {name: value for name, value in wishes.items() if value is not None}
+
+
+def _iso_or_none(at_s: float | None) -> str | None:
+    return iso_or_none(micros_or_none(at_s))
 
 
 def _path(template: str, name: str) -> str:

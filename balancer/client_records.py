@@ -128,6 +128,12 @@ def _at(text: str) -> float:
     return seconds(parse_iso(text))
 
 
+def _at_or_none(body: Mapping[str, Any], name: str) -> float | None:
+    """Older services leave out what they do not know."""
+    text = body.get(name)
+    return _at(text) if text else None
+
+
 def request_of(body: Mapping[str, Any]) -> Request:
     return Request(
         id=body["id"],
@@ -136,14 +142,14 @@ def request_of(body: Mapping[str, Any]) -> Request:
         nodes=tuple(body["nodes"]),
         submitted_s=_at(body["submitted_at"]),
         deadline_s=_at(body["deadline_at"]),
-        decided_s=_at(body["decided_at"]) if body["decided_at"] else None,
+        decided_s=_at_or_none(body, "decided_at"),
         reason=body["reason"],
         owner=body.get("owner", ""),
         confirmed=body.get("confirmed", True),  # a service of an older release waits for no such word
-        confirm_by_s=_at(body["confirm_by"]) if body.get("confirm_by") else None,
-        lease_ends_s=_at(body["lease_ends_at"]) if body.get("lease_ends_at") else None,
+        confirm_by_s=_at_or_none(body, "confirm_by"),
+        lease_ends_s=_at_or_none(body, "lease_ends_at"),
         overdue=body.get("overdue", False),
-        ended_s=_at(body["ended_at"]) if body.get("ended_at") else None,
+        ended_s=_at_or_none(body, "ended_at"),
         replace=body.get("replace", False),
         replaces=body.get("replaces"),
         down=tuple(DownNode(node=each["node"], since_s=_at(each["since"])) for each in body.get("down", ())),
@@ -172,7 +178,7 @@ def node_of(body: Mapping[str, Any]) -> Node:
         reported=reported.get("state"),
         note=reported.get("note", ""),
         doubt=body.get("doubt"),
-        down_since_s=_at(body["down_since"]) if body.get("down_since") else None,
+        down_since_s=_at_or_none(body, "down_since"),
     )
 
 

@@ -24,7 +24,7 @@ from balancer.secret_files import AuthFileError
 from balancer.service.reconfigure import Configured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 def check_tls(config: Config) -> None:
@@ -61,9 +61,9 @@ def check_tokens(config: Config) -> str:
 def own_checks(config: Config) -> Iterator[SiteCheck]:
     """A line for each thing without which `serve` would not start, or would serve nobody."""
     if config.tls_cert is not None:
-        yield SiteCheck("the TLS files can be used", _tls(config))
+        yield SiteCheck("the TLS files can be used", _problem(lambda: check_tls(config)))
     if config.authenticates:
-        yield SiteCheck("the token file can be read and has a token", _tokens(config))
+        yield SiteCheck("the token file can be read and has a token", _problem(lambda: check_tokens(config)))
     configured = _configured(config)
     yield SiteCheck("the ledger can be opened", _ledger(config, configured))
     yield SiteCheck(f"{config.host}:{config.port} can be listened on", _address(config))
@@ -75,17 +75,10 @@ def own_checks(config: Config) -> Iterator[SiteCheck]:
         yield SiteCheck("the freeze file can be written", _file("freeze_file", config.freeze_file))
 
 
-def _tls(config: Config) -> str:
+def _problem(check: Callable[[], str | None]) -> str:
+    """What this check says or raises."""
     try:
-        check_tls(config)
-    except ConfigError as error:
-        return str(error)
-    return ""
-
-
-def _tokens(config: Config) -> str:
-    try:
-        return check_tokens(config)
+        return check() or ""
     except ConfigError as error:
         return str(error)
 

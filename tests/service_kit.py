@@ -83,7 +83,7 @@ class FakeBatch:
             return {node: self.reports.get(node, UNKNOWN) for node in wanted}
         return {node: self.status(node) for node in wanted}
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
+    def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
         self._command("status all", ())
         if self.reports is not None:
             return dict(self.reports)

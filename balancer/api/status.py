@@ -14,7 +14,7 @@ from balancer.version import VERSION
 
 if TYPE_CHECKING:
     from balancer.service.engine import Engine
-    from balancer.service.last_contact import Contact
+    from balancer.service.reader import Contact
 
 blueprint = Operations("status", tag="health")
 

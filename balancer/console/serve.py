@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
@@ -269,15 +270,17 @@ def serve(config: Config, read: Callable[[], Config] | None = None) -> NoReturn:
             notify("STOPPING=1")
             engine.interrupt()
 
-        front_end.run(
-            app,
-            listeners,
-            config.limits(),
-            tls=_tls(config),
-            on_ready=lambda: _tell_ready(config, url),
-            on_stop=stopping,
-            on_reload=Reloading(engine, config, read or (lambda: config)),
-            beat=None if every_s is None else (every_s, lambda: notify("WATCHDOG=1")),
+        asyncio.run(
+            front_end.serve(
+                app,
+                listeners,
+                config.limits(),
+                tls=_tls(config),
+                on_ready=lambda: _tell_ready(config, url),
+                on_stop=stopping,
+                on_reload=Reloading(engine, config, read or (lambda: config)),
+                beat=None if every_s is None else (every_s, lambda: notify("WATCHDOG=1")),
+            )
         )
     front_end.end_process()
 

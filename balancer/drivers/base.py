@@ -24,7 +24,7 @@ class NodeStatus:
 
     `state`: `idle` may get a job at once; `busy` runs one; `offline` gets no new job (it may still run one:
     see `jobs`); `down` is not reachable for the batch system; `unknown` could not be told. `remaining_us` is
-    the longest wall time its jobs may still run; None where unknown or not asked for. `marked`: it carries
+    the longest wall time its jobs may still run, of a driver that can tell; else None. `marked`: it carries
     the offline mark, whatever else is true of it (a node that is down may carry it as well). `is_ours`: the
     mark is known to be one of ours (by its note), `is_foreign`: it is known to be somebody else's; both False where
     that cannot be told.
@@ -51,6 +51,11 @@ class NodeStatus:
 
 
 UNKNOWN = NodeStatus("unknown")
+
+
+def of_these(nodes: Iterable[str], listed: Mapping[str, NodeStatus]) -> dict[str, NodeStatus]:
+    """What the batch system says of these nodes; one that it does not list is `unknown`."""
+    return {node: listed.get(node, UNKNOWN) for node in nodes}
 
 
 def with_ours(status: NodeStatus, note: str) -> NodeStatus:
@@ -108,8 +113,8 @@ class BatchDriver(Protocol):
     def get_status_of_nodes(self, nodes: Iterable[str]) -> Mapping[str, NodeStatus]:
         """Every node asked for; one that the batch system does not list is `unknown`."""
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> Mapping[str, NodeStatus]:
-        """Every node the batch system lists. `remaining`: also the wall time their jobs may still run."""
+    def get_status_of_all_nodes(self) -> Mapping[str, NodeStatus]:
+        """Every node the batch system lists."""
 
 
 @dataclass(frozen=True, slots=True)

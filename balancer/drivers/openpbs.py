@@ -8,15 +8,10 @@ nodes of the call changed; `-r` starts no scheduling cycle, so one is asked for.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN, NodeStatus
 from balancer.drivers.incremental_parse import Form
-from balancer.drivers.openpbs_json import parse_nodes, parse_piece, parse_remaining, pieces
-from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from balancer.drivers.openpbs_json import parse_nodes, parse_piece, pieces
+from balancer.drivers.pbs import PbsDriver, PbsSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,32 +27,15 @@ class OpenPbsDriver(PbsDriver[OpenPbsSettings]):
     name = "openpbs"
     settings_type = OpenPbsSettings
     form = Form(whole=parse_nodes, pieces=pieces, parse_piece=parse_piece)
+    reads_all = ("-av", "-F", "json")
     unreachable_words = ("cannot connect", "couldn't connect", "connection refused", "no route to host")
 
     @property
     def our_note(self) -> str:
         return self.settings.comment
 
-    def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
-        """`pbsnodes -o`: no job starts on these nodes any more."""
-        self._take(nodes, why, lambda comment: ("-o", *self._comment_options(comment)))
+    def reclaim_options(self, note: str) -> tuple[str, ...]:
+        return ("-o", "-C", note) if note else ("-o",)
 
-    def restore_nodes(self, nodes: Sequence[str]) -> None:
-        """`pbsnodes -r`, then ask for a scheduling cycle (by default OpenPBS waits up to 600 s for one)."""
-        self._give_back(nodes, lambda operator_note: ("-r", *self._comment_options(operator_note)))
-
-    def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
-        """All nodes are read; these are picked out."""
-        found = self.get_status_of_all_nodes()
-        return {node: found.get(node, UNKNOWN) for node in nodes}
-
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
-        """`pbsnodes -av -F json`, and with `remaining` one `qstat -f -F json`."""
-        found = self._nodes.read(self._run((self.settings.pbsnodes, "-av", "-F", "json")))
-        if not remaining:
-            return found
-        left = parse_remaining(self._run((self.settings.qstat, "-f", "-F", "json")))
-        return with_remaining(found, left)
-
-    def _comment_options(self, comment: str) -> tuple[str, ...]:
-        return ("-C", comment) if self.settings.comment else ()
+    def restore_options(self, operator_note: str) -> tuple[str, ...]:
+        return ("-r", "-C", operator_note) if self.our_note else ("-r",)

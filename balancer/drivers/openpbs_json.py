@@ -10,19 +10,17 @@ import json
 import re
 from typing import Any
 
-from balancer.clock import micros
 from balancer.drivers.base import NodeStatus, UnclearError
 from balancer.drivers.pbs import state_of
 
 _BUSY = frozenset({"job-exclusive", "job-busy", "resv-exclusive", "busy"})
 _JOB_ID = re.compile(r"\d+(\[\d*\])?\.[\w.-]+")
 _NODES = re.compile(r'\n[ \t]+"nodes":[ \t]*\{(\n[ \t]+)(?=")')
-_WALLTIME = re.compile(r"(\d+):(\d\d):(\d\d)")
 
 
 def parse_nodes(text: str) -> dict[str, NodeStatus]:
     """The output of `pbsnodes -av -F json`, vnode name -> status."""
-    nodes = _loaded(text, "pbsnodes").get("nodes")
+    nodes = _loaded(text).get("nodes")
     if not isinstance(nodes, dict) or not nodes:
         raise UnclearError("pbsnodes lists no node at all")
     return {name: _status(name, node) for name, node in nodes.items()}
@@ -39,7 +37,7 @@ def pieces(text: str) -> list[str] | None:
     begin, end = match[1], match[1] + "}"
     *nodes, last = text[match.end() :].split(f"{end},{begin}")
     final, ended, rest = last.partition(end)
-    shell = _loaded(text[: match.start(1)] + rest, "pbsnodes")
+    shell = _loaded(text[: match.start(1)] + rest)
     if not ended or shell.get("nodes") != {}:
         return None
     return [f"{node}{end}" for node in (*nodes, final)]
@@ -47,48 +45,31 @@ def pieces(text: str) -> list[str] | None:
 
 def parse_piece(piece: str) -> tuple[str, NodeStatus]:
     """Name and status of one of the `pieces`. Raises UnclearError."""
-    node = _read(f"{{{piece}}}", "pbsnodes")
+    node = _read(f"{{{piece}}}")
     if not isinstance(node, dict) or len(node) != 1:
         raise UnclearError(f"pbsnodes printed what is no node: {piece[:80]!r}")
     ((name, attributes),) = node.items()
     return name, _status(name, attributes)
 
 
-def parse_remaining(text: str) -> dict[str, int]:
-    """The output of `qstat -f -F json`: job id -> microseconds it may still run, for running jobs that tell it.
-
-    The used wall time is up to some minutes old, so the result may be too long, never too short.
-    """
-    jobs = _loaded(text, "qstat").get("Jobs", {})
-    if not isinstance(jobs, dict):
-        raise UnclearError("qstat printed no table of jobs")
-    remaining: dict[str, int] = {}
-    for job_id, job in jobs.items():
-        limit_s = _walltime_s(job, "Resource_List")
-        used_s = _walltime_s(job, "resources_used") or 0
-        if limit_s is not None:
-            remaining[job_id] = micros(max(0, limit_s - used_s))
-    return remaining
-
-
-def _loaded(text: str, command: str) -> dict[str, Any]:
-    loaded = _read(text, command)
+def _loaded(text: str) -> dict[str, Any]:
+    loaded = _read(text)
     if not isinstance(loaded, dict) or "pbs_server" not in loaded:
-        raise UnclearError(f"{command} printed JSON that is not an answer of OpenPBS: {text[:80]!r}")
+        raise UnclearError(f"pbsnodes printed JSON that is not an answer of OpenPBS: {text[:80]!r}")
     return loaded
 
 
-def _read(text: str, command: str) -> Any:
+def _read(text: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) != len(pairs):
-            raise UnclearError(f"{command} says the same thing twice: {sorted(key for key, _ in pairs)[:8]}")
+            raise UnclearError(f"pbsnodes says the same thing twice: {sorted(key for key, _ in pairs)[:8]}")
         return found
 
     try:
         return json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise UnclearError(f"{command} printed what is not JSON ({error}): {text[:80]!r}") from error
+        raise UnclearError(f"pbsnodes printed what is not JSON ({error}): {text[:80]!r}") from error
 
 
 def _status(name: str, node: Any) -> NodeStatus:
@@ -117,12 +98,3 @@ def _jobs(name: str, listed: Any) -> tuple[str, ...]:
     if strange:
         raise UnclearError(f"the jobs of node {name} cannot be read: {strange[0]!r}")
     return tuple(dict.fromkeys(jobs))
-
-
-def _walltime_s(job: Any, table: str) -> int | None:
-    listed = job.get(table) if isinstance(job, dict) else None
-    match = _WALLTIME.fullmatch(str(listed.get("walltime"))) if isinstance(listed, dict) else None
-    if match is None:
-        return None
-    hours, minutes, rest = (int(part) for part in match.groups())
-    return (hours * 60 + minutes) * 60 + rest

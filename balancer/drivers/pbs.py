@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from shutil import which
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from balancer.drivers.base import NodeState, NodeStatus, RefusedError, with_ours
+from balancer.drivers.base import NodeState, NodeStatus, RefusedError, of_these, with_ours
 from balancer.drivers.claims import claim_in, claimed
 from balancer.drivers.incremental_parse import Form, IncrementalNodeParser
 from balancer.drivers.marks import mark_text, operator_note_of
-from balancer.drivers.programs import batches, longest_left, run_program
+from balancer.drivers.programs import batches, run_program
 from balancer.plugins import check_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    Options = Callable[[str], Sequence[str]]
+    from collections.abc import Collection, Iterable, Sequence
 
 
 def state_of(words: frozenset[str], *, busy: frozenset[str], has_jobs: bool) -> NodeState:
@@ -54,12 +52,14 @@ Settings = TypeVar("Settings", bound=PbsSettings)
 
 
 class PbsDriver(ABC, Generic[Settings]):
-    """Half of a `balancer.drivers.base.BatchDriver`: a subclass knows the options and reads the answers."""
+    """A `balancer.drivers.base.BatchDriver` but for the options of `pbsnodes` and what it prints."""
 
     name: str
     settings_type: ClassVar[type[PbsSettings]]
     unreachable_words: ClassVar[Sequence[str]]
     form: ClassVar[Form[NodeStatus]]
+    reads_all: ClassVar[Sequence[str]]
+    """Options with which `pbsnodes` lists all nodes."""
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings: Settings = settings or self.settings_type()  # type: ignore[assignment]
@@ -70,22 +70,30 @@ class PbsDriver(ABC, Generic[Settings]):
     def our_note(self) -> str:
         """What is put on lent nodes; "": nothing."""
 
-    def _take(self, nodes: Sequence[str], why: str, options: Options) -> None:
-        """Mark them, with our note behind what others have noted; `options` are those for a note."""
+    @abstractmethod
+    def reclaim_options(self, note: str) -> Sequence[str]:
+        """With which `pbsnodes` takes nodes offline, and notes that there; "": nothing is noted."""
+
+    @abstractmethod
+    def restore_options(self, operator_note: str) -> Sequence[str]:
+        """With which `pbsnodes` puts nodes online again, and leaves of a note what an operator had there."""
+
+    def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
+        """As `BatchDriver` has it."""
         groups = self._by_operator_note(nodes)
         self._change(
             [
-                (options(mark_text(self.our_note, why, operator_note)), some)
+                (self.reclaim_options(mark_text(self.our_note, why, operator_note)), some)
                 for operator_note, some in groups.items()
             ]
         )
 
-    def _give_back(self, nodes: Sequence[str], options: Options) -> None:
-        """Put them online with what others have noted; ask for a scheduling cycle, for those that did change."""
+    def restore_nodes(self, nodes: Sequence[str]) -> None:
+        """Then a scheduling cycle is asked for, for those that did change: by default it comes up to 600 s later."""
         refusal: RefusedError | None = None
         try:
             groups = self._by_operator_note(nodes)
-            self._change([(options(operator_note), some) for operator_note, some in groups.items()])
+            self._change([(self.restore_options(note), some) for note, some in groups.items()])
         except RefusedError as error:
             refusal = error  # for some of the nodes, perhaps
         if self.settings.ask_for_cycle:
@@ -135,9 +143,16 @@ class PbsDriver(ABC, Generic[Settings]):
         found = re.search(r"^ *comment = (.*)$", output, re.MULTILINE)
         return "" if found is None else found[1].strip()
 
-    @abstractmethod
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
+        """All nodes are read; these are picked out."""
+        return of_these(nodes, self.get_status_of_all_nodes())
+
+    def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
         """As `BatchDriver` has it."""
+        return self._read_all()
+
+    def _read_all(self) -> dict[str, NodeStatus]:
+        return self._nodes.read(self._run((self.settings.pbsnodes, *self.reads_all)))
 
     def _change(self, commands: Iterable[tuple[Sequence[str], Sequence[str]]]) -> None:
         """`pbsnodes OPTIONS n1 n2 ...` for each. Raises RefusedError when that was refused for some of the nodes."""
@@ -159,11 +174,3 @@ class PbsDriver(ABC, Generic[Settings]):
             unreachable_words=self.unreachable_words,
             stderr_is_refusal=stderr_is_refusal,
         )
-
-
-def with_remaining(found: Mapping[str, NodeStatus], left_us: Mapping[str, int]) -> dict[str, NodeStatus]:
-    """The nodes with how long their jobs may still run."""
-    return {
-        node: replace(status, remaining_us=longest_left(status.jobs, left_us))
-        for node, status in found.items()
-    }

@@ -85,9 +85,3 @@ def batches(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
     """At most so many nodes as one command line takes well."""
     for start in range(0, len(nodes), _NODES_PER_CALL):
         yield nodes[start : start + _NODES_PER_CALL]
-
-
-def longest_left(jobs: Sequence[str], left_us: Mapping[str, int]) -> int | None:
-    """The longest time any of a node's jobs may still run; None unless it is known of all of them."""
-    known = [left_us[job] for job in jobs if job in left_us]
-    return max(known) if known and len(known) == len(jobs) else None

@@ -12,14 +12,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, SiteCheck
+from balancer.drivers.base import NodeStatus, RefusedError, SiteCheck, of_these
 from balancer.drivers.incremental_parse import Form, IncrementalNodeParser, ParseCache
 from balancer.drivers.marks import mark_text, operator_note_of, parse
 from balancer.drivers.programs import batches, run_program
 from balancer.drivers.slurm_site import check_site
 from balancer.drivers.slurm_text import (
     JOBS_FORMAT,
-    Job,
     NodeLine,
     job_nodes,
     node_lines,
@@ -72,7 +71,7 @@ class SlurmSettings:
 _RESUME = ("state=resume", "reason= ")
 """24.11 leaves the reason on a node that is resumed, and takes no empty one; others clear whatever it is."""
 
-_Facts = tuple[NodeLine, tuple[Job, ...], bool]
+_Facts = tuple[NodeLine, tuple[str, ...], bool]
 """What Slurm says of a node: its line, its jobs, whether a reservation of ours keeps it."""
 
 
@@ -136,29 +135,20 @@ class SlurmDriver:
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """All nodes are read (Slurm's commands ask for all in any case); these are picked out."""
-        found = self.get_status_of_all_nodes()
-        return {node: found.get(node, UNKNOWN) for node in nodes}
+        return of_these(nodes, self.get_status_of_all_nodes())
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
+    def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
         """One `scontrol show node`, then one `squeue`: a drained node has no job in the second if none in the first."""
         lines = self._lines()
         reserved = self._reserved() if self._reserves else frozenset()
         output = self._run((self.settings.squeue, "--all", "--local", f"--format={JOBS_FORMAT}"))
         jobs = parse_jobs(output, self._job_nodes.of_all)
-        facts: list[_Facts] = [
-            (
-                line,
-                tuple(job if remaining else Job(job.job_id, None) for job in jobs.get(node, ())),
-                node in reserved,
-            )
-            for node, line in lines.items()
-        ]
-        each = self._statuses.of_some if remaining else self._statuses.of_all
-        return dict(zip(lines, each(facts), strict=True))
+        facts: list[_Facts] = [(line, jobs.get(node, ()), node in reserved) for node, line in lines.items()]
+        return dict(zip(lines, self._statuses.of_all(facts), strict=True))
 
     def _status(self, facts: _Facts) -> NodeStatus:
         line, jobs, is_reserved = facts
-        return status_of(line, jobs, note=self._note, remaining=True, is_reserved=is_reserved)
+        return status_of(line, jobs, note=self._note, is_reserved=is_reserved)
 
     def check_site(self, nodes: Sequence[str]) -> Sequence[SiteCheck]:
         settings = self.settings

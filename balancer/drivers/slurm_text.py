@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from balancer.clock import micros
 from balancer.drivers.base import NodeState, NodeStatus, UnclearError
 from balancer.drivers.incremental_parse import by_name
 from balancer.drivers.marks import parse
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 JOBS_FORMAT = "%A|%T|%L|%N"
+"""As all releases were recorded with it; the time left is of no use here."""
 _JOBS_HEADER = "JOBID|STATE|TIME_LEFT|NODELIST"
-_JOB = re.compile(r"([0-9][0-9A-Za-z_+,%\[\]-]*)\|([A-Z_]+)\|([^|]*)\|([^|\s]*)")
-_LEFT = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d\d)")
+_JOB = re.compile(r"([0-9][0-9A-Za-z_+,%\[\]-]*)\|([A-Z_]+)\|[^|]*\|([^|\s]*)")
 # Reason and comment are free text and come last; what they say must not be taken for a field.
 _TEXTS = "Comment|Extra|InstanceId|InstanceType|ReservationName"
 _NODE = re.compile(rf"NodeName=(\S+) (.*? State=\S+ .*?)(?: +(Reason|{_TEXTS})=(.*))?")
@@ -54,14 +53,6 @@ class NodeLine:
     def is_drained(self) -> bool:
         """No new job starts here; the reason says by whose will."""
         return "DRAIN" in self.flags
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job that has nodes. `left_us`: the wall time it may still run, None where there is no limit."""
-
-    job_id: str
-    left_us: int | None
 
 
 def parse_nodes(text: str) -> dict[str, NodeLine]:
@@ -98,7 +89,7 @@ def _nodes_of_each(nodelists: Iterable[str]) -> list[tuple[str, ...]]:
 
 def parse_jobs(
     text: str, nodes_of: Callable[[Iterable[str]], list[tuple[str, ...]]] = _nodes_of_each
-) -> dict[str, tuple[Job, ...]]:
+) -> dict[str, tuple[str, ...]]:
     """The output of `squeue --format=JOBS_FORMAT`, node name -> the jobs that have it, whatever they do there.
 
     `nodes_of`: `job_nodes` of each of these.
@@ -106,22 +97,22 @@ def parse_jobs(
     header, *lines = _lines(text, "squeue") or [""]
     if header.strip() != _JOBS_HEADER:
         raise UnclearError(f"squeue printed {header[:80]!r} instead of its header")
-    listed: list[tuple[Job, str]] = []
+    listed: list[tuple[str, str]] = []
     for line in lines:
         match = _JOB.fullmatch(line.strip())
         if match is None:
             raise UnclearError(f"squeue printed what is no job: {line[:80]!r}")
-        job_id, state, left, nodelist = match.groups()
+        job, state, nodelist = match.groups()
         if nodelist:
-            listed.append((Job(job_id, _left_us(left)), nodelist))
+            listed.append((job, nodelist))
         elif state in ("RUNNING", "SUSPENDED", "CONFIGURING"):
-            raise UnclearError(f"squeue says that job {job_id} is {state} on no node")
-    jobs: dict[str, tuple[Job, ...]] = {}
+            raise UnclearError(f"squeue says that job {job} is {state} on no node")
+    jobs: dict[str, tuple[str, ...]] = {}
     for (job, _), names in zip(listed, nodes_of(nodelist for _, nodelist in listed), strict=True):
         for name in names:
-            same_name = jobs.get(name, ())
-            if all(other.job_id != job.job_id for other in same_name):
-                jobs[name] = (*same_name, job)
+            others = jobs.get(name, ())
+            if job not in others:
+                jobs[name] = (*others, job)
     return jobs
 
 
@@ -173,14 +164,11 @@ def parse_partition(text: str, name: str) -> Partition:
     return Partition(nodes, fields.get("State", ""), fields.get("SuspendTime", ""))
 
 
-def status_of(
-    node: NodeLine, jobs: tuple[Job, ...], *, note: str, remaining: bool, is_reserved: bool = False
-) -> NodeStatus:
+def status_of(node: NodeLine, jobs: tuple[str, ...], *, note: str, is_reserved: bool = False) -> NodeStatus:
     """All answers together; where they contradict each other the node is `unknown`.
 
     `is_reserved`: a reservation of ours keeps it, so that no job starts there also when it is not drained.
     """
-    left_us = [job.left_us for job in jobs if job.left_us is not None]
     ours = parse(node.reason, note)
     mark = ours if node.is_drained else None
     # 24.11 leaves the reason of a node that somebody has resumed.
@@ -191,9 +179,8 @@ def status_of(
     is_asleep = node.state != "DOWN" and bool(node.flags & _ASLEEP)
     return NodeStatus(
         _state(node, has_jobs=bool(jobs)),
-        tuple(job.job_id for job in jobs),
+        jobs,
         reason or ("asleep: power saving has switched it off" if is_asleep else ""),
-        max(left_us) if remaining and left_us and len(left_us) == len(jobs) else None,
         marked=is_ours,
         is_ours=is_ours,
         is_foreign=node.is_drained and not is_ours,
@@ -239,11 +226,3 @@ def _lines(text: str, command: str) -> list[str]:
     if text and not text.endswith("\n"):
         raise UnclearError(f"the output of {command} breaks off: {text[-80:]!r}")
     return [line.rstrip() for line in text.split("\n") if line.strip()]
-
-
-def _left_us(text: str) -> int | None:
-    match = _LEFT.fullmatch(text.strip())
-    if match is None:
-        return None  # UNLIMITED, INVALID, NOT_SET
-    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
-    return micros(((days * 24 + hours) * 60 + minutes) * 60 + rest)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError
+from balancer.drivers.base import NodeStatus, RefusedError, of_these
 from balancer.drivers.incremental_parse import Form
-from balancer.drivers.pbs import PbsDriver, PbsSettings, with_remaining
+from balancer.drivers.pbs import PbsDriver, PbsSettings
 from balancer.drivers.programs import batches
-from balancer.drivers.torque_xml import parse_nodes, parse_piece, parse_remaining, pieces
+from balancer.drivers.torque_xml import parse_nodes, parse_piece, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,23 +33,19 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
     name = "torque"
     settings_type = TorqueSettings
     form = Form(whole=parse_nodes, pieces=pieces, parse_piece=parse_piece)
+    reads_all = ("-x",)
     unreachable_words = ("cannot connect", "unable to communicate", "connection refused", "no route to host")
 
     @property
     def our_note(self) -> str:
         return self.settings.note
 
-    def reclaim_nodes(self, nodes: Sequence[str], *, why: str = "") -> None:
-        """`pbsnodes -o`: no job starts on these nodes any more."""
-        self._take(nodes, why, lambda note: ("-o", *(("-N", note) if note else ())))
+    def reclaim_options(self, note: str) -> tuple[str, ...]:
+        return ("-o", "-N", note) if note else ("-o",)
 
-    def restore_nodes(self, nodes: Sequence[str]) -> None:
-        """`pbsnodes -c`, then ask for a scheduling cycle (by default Torque waits up to 600 s for one)."""
+    def restore_options(self, operator_note: str) -> tuple[str, ...]:
         # A note that reads "n" is how Torque spells "no note"; -c alone keeps it.
-        self._give_back(
-            nodes,
-            lambda operator_note: ("-c", *(("-N", operator_note or "n") if self.settings.note else ())),
-        )
+        return ("-c", "-N", operator_note or "n") if self.our_note else ("-c",)
 
     def get_status_of_nodes(self, nodes: Iterable[str]) -> dict[str, NodeStatus]:
         """`pbsnodes -x n1 n2 ...`; a node that Torque does not know is `unknown`."""
@@ -60,13 +56,6 @@ class TorqueDriver(PbsDriver[TorqueSettings]):
                 found |= self._nodes.read(self._run((self.settings.pbsnodes, "-x", *some)), are_all=False)
             except RefusedError:
                 # One unknown name spoils the answer for all of them.
-                found = self._nodes.read(self._run((self.settings.pbsnodes, "-x")))
+                found = self._read_all()
                 break
-        return {node: found.get(node, UNKNOWN) for node in names}
-
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
-        """`pbsnodes -x`, and with `remaining` one `qstat -x`."""
-        found = self._nodes.read(self._run((self.settings.pbsnodes, "-x")))
-        if not remaining:
-            return found
-        return with_remaining(found, parse_remaining(self._run((self.settings.qstat, "-x"))))
+        return of_these(names, found)

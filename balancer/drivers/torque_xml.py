@@ -1,4 +1,4 @@
-"""Reads what `pbsnodes -x` and `qstat -x` print; whatever does not read as a whole is `UnclearError`.
+"""Reads what `pbsnodes -x` prints; whatever does not read as a whole is `UnclearError`.
 
 The forms are those of Torque 6.1 (and older): a node's `state` is a comma list, `jobs` is there only when the
 node runs some and reads `0-1/17.server,3/18.server` (slots / job).
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from balancer.clock import micros
 from balancer.drivers.base import NodeStatus, UnclearError
 from balancer.drivers.incremental_parse import by_name
 from balancer.drivers.pbs import state_of
@@ -24,7 +23,7 @@ _NOT_READ = ("status", "gpu_status", "mic_status")
 
 def parse_nodes(text: str) -> dict[str, NodeStatus]:
     """The output of `pbsnodes -x`, node name -> status."""
-    return by_name(map(_node, _children(text, "Node", "pbsnodes -x")), "pbsnodes -x")
+    return by_name(map(_node, _nodes(text)), "pbsnodes -x")
 
 
 def pieces(text: str) -> list[str] | None:
@@ -42,7 +41,7 @@ def pieces(text: str) -> list[str] | None:
 def parse_piece(piece: str) -> tuple[str, NodeStatus]:
     """Name and status of one of the `pieces`. Raises UnclearError."""
     # A second one could only follow a first without a name.
-    return _node(_children(f"{_HEAD}{piece}{_NODE_END}{_TAIL}", "Node", "pbsnodes -x")[0])
+    return _node(_nodes(f"{_HEAD}{piece}{_NODE_END}{_TAIL}")[0])
 
 
 def _what_is_read(node: str) -> str:
@@ -62,32 +61,19 @@ def _node(element: ET.Element) -> tuple[str, NodeStatus]:
     return name, _status(element, name)
 
 
-def parse_remaining(text: str) -> dict[str, int]:
-    """The output of `qstat -x`: job id -> microseconds it may still run, for jobs that tell it."""
-    if not text.strip():
-        return {}  # a server without jobs prints nothing
-    remaining: dict[str, int] = {}
-    for job in _children(text, "Job", "qstat -x"):
-        job_id = _text(job, "Job_Id")
-        left = job.find("Walltime/Remaining")
-        if job_id and left is not None and left.text and re.fullmatch(r"-?\d+", left.text.strip()):
-            remaining[job_id] = micros(max(0, int(left.text)))
-    return remaining
-
-
-def _children(text: str, tag: str, command: str) -> list[ET.Element]:
-    # Entities could blow a small text up to gigabytes; neither program ever prints a document type.
+def _nodes(text: str) -> list[ET.Element]:
+    # Entities could blow a small text up to gigabytes; pbsnodes never prints a document type.
     if "<!" in text:
-        raise UnclearError(f"{command} printed a document type or a comment: {text[:80]!r}")
+        raise UnclearError(f"pbsnodes -x printed a document type or a comment: {text[:80]!r}")
     try:
         root = ET.fromstring(text)  # nosec B314 # noqa: S314 - declarations are refused above
     except ET.ParseError as error:
-        raise UnclearError(f"{command} printed what is not XML ({error}): {text[:80]!r}") from error
+        raise UnclearError(f"pbsnodes -x printed what is not XML ({error}): {text[:80]!r}") from error
     if root.tag != "Data":
-        raise UnclearError(f"{command} printed <{root.tag}> instead of <Data>")
-    strange = [child.tag for child in root if child.tag != tag]
+        raise UnclearError(f"pbsnodes -x printed <{root.tag}> instead of <Data>")
+    strange = [child.tag for child in root if child.tag != "Node"]
     if strange:
-        raise UnclearError(f"{command} printed <{strange[0]}> instead of <{tag}>")
+        raise UnclearError(f"pbsnodes -x printed <{strange[0]}> instead of <Node>")
     return list(root)
 
 

@@ -116,9 +116,7 @@ class Calls:
     """From granian's requests to calls of the WSGI application, in threads."""
 
     def __init__(self, app: Any, limits: Limits, *, scheme: str) -> None:
-        self._app = app
-        self._limits = limits
-        self._scheme = scheme
+        self._app, self._limits, self._scheme = app, limits, scheme
         self._health = Lane("health", limits.health_threads)
         self._hooks = Lane("hooks", limits.hook_threads)
         self._streams = Lane("streams", limits.streams)
@@ -240,16 +238,9 @@ class _Answer:
     """One call of the application, from a thread of its lane."""
 
     def __init__(
-        self,
-        app: Any,
-        environ: dict[str, Any],
-        proto: Any,
-        loop: asyncio.AbstractEventLoop,
+        self, app: Any, environ: dict[str, Any], proto: Any, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self._app = app
-        self._environ = environ
-        self._proto = proto
-        self._loop = loop
+        self._app, self._environ, self._proto, self._loop = app, environ, proto, loop
         self._gone: Any = None
         self._status = 500
         self._headers: list[tuple[str, str]] = []
@@ -351,27 +342,6 @@ def prepare(listener: socket.socket, stalled_s: float) -> None:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def run(
-    app: Any,
-    listeners: Sequence[socket.socket],
-    limits: Limits,
-    *,
-    tls: Tls | None,
-    on_ready: Callable[[], None],
-    on_stop: Callable[[], None],
-    on_reload: Callable[[], None] | None = None,
-    beat: tuple[float, Callable[[], None]] | None = None,
-) -> None:
-    """Serve until SIGTERM or SIGINT; calls that are under way are answered, for at most 10 s. Later both are ignored.
-
-    `on_stop` is called when the signal comes and must let waiting calls go. `on_reload` is called in a thread for each
-    SIGHUP, one after the other. `beat`: what is called every so many seconds while the front end lives.
-    """
-    asyncio.run(
-        _run(app, listeners, limits, tls, on_ready=on_ready, on_stop=on_stop, on_reload=on_reload, beat=beat)
-    )
-
-
 def end_process() -> NoReturn:
     """The last act of a process that served, when everything of ours has been stopped.
 
@@ -389,17 +359,22 @@ async def _beat(every_s: float, action: Callable[[], None]) -> None:
         await asyncio.sleep(every_s)
 
 
-async def _run(
+async def serve(
     app: Any,
     listeners: Sequence[socket.socket],
     limits: Limits,
-    tls: Tls | None,
     *,
+    tls: Tls | None,
     on_ready: Callable[[], None],
     on_stop: Callable[[], None],
-    on_reload: Callable[[], None] | None,
-    beat: tuple[float, Callable[[], None]] | None,
+    on_reload: Callable[[], None] | None = None,
+    beat: tuple[float, Callable[[], None]] | None = None,
 ) -> None:
+    """Until SIGTERM or SIGINT; calls that are under way are answered, for at most 10 s. Later both are ignored.
+
+    `on_stop` is called when the signal comes and must let waiting calls go. `on_reload` is called in a thread for each
+    SIGHUP, one after the other. `beat`: what is called every so many seconds while the front end lives.
+    """
     loop = asyncio.get_running_loop()
     stop_signal = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -11,9 +11,8 @@ from urllib.parse import quote
 
 from balancer.ledger.connect import is_sqlite, url_of
 from balancer.ledger.errors import LedgerError
-from balancer.ledger.filelock import lock
 from balancer.ledger.files import Head, HeadFile
-from balancer.ledger.home import Home, is_left_here
+from balancer.ledger.home import Home, is_left_here, lock
 from balancer.ledger.reader import open_to_read
 from balancer.ledger.verify import verify
 

@@ -1,11 +1,20 @@
-"""Whether an SQLite ledger is the file that its service left. A copy, on a cloned machine say, may be another's."""
+"""The lock file beside an SQLite ledger: one service at a time, and whether the ledger is the file that it left.
+
+A copy, on a cloned machine say, may be another's. The lock ends with its process, however that ends.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import threading
 from pathlib import Path
 
 import structlog
+
+from balancer.clock import micros, wall_us
+from balancer.ledger.errors import LedgerError
+from balancer.ledger.filesystem import check_is_local
 
 _log = structlog.get_logger()
 
@@ -14,6 +23,32 @@ _UNKNOWN = b"-"
 """A unit may hide the kernel's files (`ProcSubset=pid`)."""
 
 _ELSEWHERE = b"elsewhere\n"
+
+
+def lock(path: Path, wait_s: float) -> int:
+    """The open lock file beside the ledger `path`. Raises LedgerError."""
+    if not path.parent.is_dir():
+        raise LedgerError(f"the folder {path.parent} of the ledger does not exist; make it first")
+    check_is_local(path.parent)
+    # The lock is a file of its own because SQLite's locks would be lost when any descriptor is closed.
+    try:
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LedgerError(f"the ledger {path} cannot be written: {error.strerror}") from error
+    # A killed service's worker may need a moment to notice; wait for it instead of failing.
+    limit_us, pause = wall_us() + micros(wait_s), threading.Event()
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if wall_us() < limit_us:
+                pause.wait(0.05)
+                continue
+            os.close(descriptor)
+            raise LedgerError(
+                f"another Balancer uses the ledger {path}: stop it, or choose another --db"
+            ) from None
+        return descriptor
 
 
 def is_left_here(ledger: Path) -> bool:

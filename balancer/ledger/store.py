@@ -24,10 +24,9 @@ from balancer.ledger import schema
 from balancer.ledger.chain import DIGITS, link
 from balancer.ledger.connect import cause, is_sqlite, shown, url_of
 from balancer.ledger.errors import LedgerError, ReplacedError, StaleError
-from balancer.ledger.filelock import lock
 from balancer.ledger.files import Head, HeadFile, Watch, protect
 from balancer.ledger.filesystem import check_has_room
-from balancer.ledger.home import Home, is_left_here
+from balancer.ledger.home import Home, is_left_here, lock
 from balancer.ledger.lease import Lease
 from balancer.ledger.lease import read as read_writer
 from balancer.ledger.reader import (

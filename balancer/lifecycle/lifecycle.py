@@ -227,8 +227,8 @@ class Lifecycle:
         """The records that changed since the last call."""
         return Changes(
             nodes=self._nodes.drain(),
-            requests=self._requests.drain(),
-            reserves=self._hints.drain(),
+            requests=self._requests.changed.drain(),
+            reserves=self._hints.changed.drain(),
             now_us=self.now_us,
             serial=self._serial,
         )
@@ -236,8 +236,8 @@ class Lifecycle:
     def forget_changes(self) -> None:
         """As `drain_changes`, for who keeps no records of them."""
         self._nodes.forget()
-        self._requests.forget()
-        self._hints.forget()
+        self._requests.changed.drain()
+        self._hints.changed.drain()
 
     # Events
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from balancer.algorithms.interface import ReserveWish, Waiting
 from balancer.lifecycle.errors import Refused
@@ -27,6 +27,35 @@ if TYPE_CHECKING:
 
 Wish = tuple[int, "frozenset[str] | None"]
 """So many nodes, of these (None: any)."""
+
+
+_Record = TypeVar("_Record", RequestRecord, ReserveRecord)
+
+
+class ChangedRecords(Generic[_Record]):
+    """The records that changed since they were last asked for, by id."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, _Record] = {}
+
+    def add(self, key: str, record: _Record) -> None:
+        self._records[key] = record
+
+    def change(self, key: str, record: _Record, **changes: Any) -> _Record:
+        """The record with these changes: a new generation for each event, not for each change."""
+        if key not in self._records:
+            changes["generation"] = record.generation + 1
+        record = self._records[key] = replace(record, **changes)
+        return record
+
+    def undo(self, key: str) -> None:
+        """As if it had never come."""
+        del self._records[key]
+
+    def drain(self) -> tuple[_Record, ...]:
+        changed = tuple(self._records.values())
+        self._records.clear()
+        return changed
 
 
 class Request:
@@ -70,7 +99,7 @@ class RequestQueue:
             for record in sorted(records, key=lambda r: r.order)
             if record.status is RequestStatus.WAITING
         }
-        self._changed: dict[str, RequestRecord] = {}
+        self.changed: ChangedRecords[RequestRecord] = ChangedRecords()
         for node in nodes:
             if node.reserved_for in self._waiting and node.state is not NodeState.OD_ALLOC:
                 self.keep(node.reserved_for, node)
@@ -93,7 +122,7 @@ class RequestQueue:
     def add(self, record: RequestRecord) -> Request:
         """Raises Refused for candidates that cannot be read."""
         request = self._waiting[record.request_id] = Request(record, self._among(record))
-        self._changed[record.request_id] = record
+        self.changed.add(record.request_id, record)
         return request
 
     def _among(self, record: RequestRecord) -> frozenset[str] | None:
@@ -114,7 +143,7 @@ class RequestQueue:
     def undo_add(self, request_id: str) -> None:
         """As if it had never come."""
         del self._waiting[request_id]
-        del self._changed[request_id]
+        self.changed.undo(request_id)
 
     def keep(self, request_id: str, node: Node) -> None:
         """The node is reserved for this request now."""
@@ -138,26 +167,12 @@ class RequestQueue:
         request.ready = 0
 
     def change(self, record: RequestRecord, **changes: Any) -> RequestRecord:
-        """The record with these changes: a new generation for each event, not for each change."""
-        if record.request_id not in self._changed:
-            changes["generation"] = record.generation + 1
-        record = replace(record, **changes)
-        self._changed[record.request_id] = record
-        return record
+        return self.changed.change(record.request_id, record, **changes)
 
     def decide(self, request: Request, status: RequestStatus, at_us: int, **changes: Any) -> RequestRecord:
         """The request waits no longer. Its record now, with these changes."""
         del self._waiting[request.record.request_id]
         return self.change(request.record, status=status, decided_us=at_us, **changes)
-
-    def drain(self) -> tuple[RequestRecord, ...]:
-        changed = tuple(self._changed.values())
-        self._changed.clear()
-        return changed
-
-    def forget(self) -> None:
-        """What changed so far is nobody's business."""
-        self._changed.clear()
 
     def view(self, now_us: int, *, is_due_now: bool) -> tuple[Waiting, ...]:
         """The requests as an algorithm sees them; `is_due_now`: one whose last moment is now is due."""
@@ -209,7 +224,7 @@ class HintBook:
         self._wishes = {key: _wish(record) for key, record in self._active.items()}
         """The active ones as an algorithm sees them, in the same order: it looks far more often than they change."""
         self._next_end_us = self._first_end_us()
-        self._changed: dict[str, ReserveRecord] = {}
+        self.changed: ChangedRecords[ReserveRecord] = ChangedRecords()
 
     def __iter__(self) -> Iterator[ReserveRecord]:
         return iter(self._active.values())
@@ -223,6 +238,7 @@ class HintBook:
     def add(self, record: ReserveRecord) -> None:
         last = next(reversed(self._active.values()), record)
         self._put(record)
+        self.changed.add(record.reserve_id, record)
         if _by_time(record) < _by_time(last):
             self._in_order()
         if self._next_end_us is None or record.ends_us < self._next_end_us:
@@ -231,7 +247,7 @@ class HintBook:
     def undo_add(self, reserve_id: str) -> None:
         """As if it had never come."""
         del self._active[reserve_id], self._wishes[reserve_id]
-        del self._changed[reserve_id]
+        self.changed.undo(reserve_id)
         self._next_end_us = self._first_end_us()
 
     def use(self, count: int, now_us: int) -> None:
@@ -288,15 +304,6 @@ class HintBook:
         begins_us = [each.begins_us for each in self if each.every and each.begins_us > now_us]
         return min((each for each in (self._next_end_us, *begins_us) if each is not None), default=None)
 
-    def drain(self) -> tuple[ReserveRecord, ...]:
-        changed = tuple(self._changed.values())
-        self._changed.clear()
-        return changed
-
-    def forget(self) -> None:
-        """What changed so far is nobody's business."""
-        self._changed.clear()
-
     def view(self, now_us: int) -> tuple[ReserveWish, ...]:
         wishes = tuple(
             self._wishes[each.reserve_id] for each in self if not each.every or each.begins_us <= now_us
@@ -306,14 +313,11 @@ class HintBook:
         return tuple(wish for wish in wishes if wish.ends_us > now_us)
 
     def _change(self, record: ReserveRecord, **changes: Any) -> None:
-        if record.reserve_id not in self._changed:  # a new generation for each event, not for each change
-            changes["generation"] = record.generation + 1
-        self._put(replace(record, **changes))
+        self._put(self.changed.change(record.reserve_id, record, **changes))
 
     def _put(self, record: ReserveRecord) -> None:
         self._active[record.reserve_id] = record
         self._wishes[record.reserve_id] = _wish(record)
-        self._changed[record.reserve_id] = record
 
     def _first_end_us(self) -> int | None:
         return min([record.ends_us for record in self._active.values()], default=None)

@@ -1,7 +1,7 @@
 """The states of a node and the one table of what may follow what.
 
 The four states of the paper (balancer-liu-2018, II-C.1), DOWN, and the two steps that lie between asking the
-batch system for a node and seeing that it obeyed. `docs/balancer/lifecycle.md` is generated from the table.
+batch system for a node and seeing that it obeyed. `docs/balancer/lifecycle.md` draws the table.
 """
 
 from __future__ import annotations

@@ -98,25 +98,25 @@ class NovaCloud:
     def providers(self) -> dict[str, tuple[str, ...]]:
         """Of each compute host, the ids of its hypervisors: Nova gives its resource providers the same."""
         found: dict[str, tuple[str, ...]] = {}
-        for hypervisor in self._hypervisors():
+        for hypervisor in self._listed("/os-hypervisors/detail", _WITHOUT_UPTIME, "hypervisors", "id"):
             host = str(hypervisor["service"]["host"])
             found[host] = (*found.get(host, ()), str(hypervisor["id"]))
         return found
 
-    def _hypervisors(self) -> Iterator[dict[str, Any]]:
-        """Page by page as Nova shows them: the SDK's own listing touches fields that it warns of at this version."""
+    def _listed(
+        self, path: str, version: str, name: str, key: str, **filters: str
+    ) -> Iterator[dict[str, Any]]:
+        """Page by page as Nova shows them: the SDK's own listing touches fields that it warns of at this version.
+
+        `name`: of the list in a page; `key`: what a page is asked for by.
+        """
         marker: dict[str, str] = {}
         while True:
-            with self.calling():
-                response = self.connection.compute.get(
-                    "/os-hypervisors/detail", params=marker, microversion=_WITHOUT_UPTIME
-                )
-                sdk_errors.raise_from_response(response)
-            page = response.json()
-            yield from page["hypervisors"]
-            if not page["hypervisors"] or not page.get("hypervisors_links"):
+            page = self._nova(path, version, filters | marker)
+            yield from page[name]
+            if not page[name] or not page.get(f"{name}_links"):
                 return
-            marker = {"marker": str(page["hypervisors"][-1]["id"])}
+            marker = {"marker": str(page[name][-1][key])}
 
     def _consumers(self, uuid: str) -> Collection[str]:
         answer = self.placement(f"/resource_providers/{uuid}/allocations")
@@ -147,25 +147,20 @@ class NovaCloud:
         return any(each["uuid"] == consumer and _is_under_way(each, host) for each in moves)
 
     def _server(self, server: str) -> Any:
-        found = self._nova(f"/servers/{server}", _MOVES_BY_ID)
+        found = self._nova(f"/servers/{server}", _MOVES_BY_ID, may_lack=True)
         return None if found is None else found["server"]
 
     def _migrations(self, **filters: str) -> list[dict[str, Any]]:
         """All of them, or those of one server."""
-        found: list[dict[str, Any]] = []
-        marker: dict[str, str] = {}
-        while True:
-            page = self._nova("/os-migrations", _MOVES_BY_ID, filters | marker)
-            found += page["migrations"]
-            if not page["migrations"] or not page.get("migrations_links"):
-                return found
-            marker = {"marker": page["migrations"][-1]["uuid"]}
+        return list(self._listed("/os-migrations", _MOVES_BY_ID, "migrations", "uuid", **filters))
 
-    def _nova(self, path: str, version: str, params: Mapping[str, str] | None = None) -> Any:
-        """The body; None: not found."""
+    def _nova(
+        self, path: str, version: str, params: Mapping[str, str] | None = None, *, may_lack: bool = False
+    ) -> Any:
+        """The body; None: not found, which only what `may_lack` may be."""
         with self.calling():
             response = self.connection.compute.get(path, params=params or {}, microversion=version)
-            if response.status_code == _NOT_FOUND:
+            if may_lack and response.status_code == _NOT_FOUND:
                 return None
             sdk_errors.raise_from_response(response)
         return response.json()

@@ -29,12 +29,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import NEVER_US, Clock, micros, seconds, wall_us
-from balancer.drivers.base import (
-    UNKNOWN,
-    DriverError,
-    NodeStatus,
-    UnclearError,
-)
+from balancer.drivers.base import UNKNOWN, DriverError, NodeStatus, UnclearError
 from balancer.ledger.log import log_failure
 from balancer.lifecycle.events import (
     Event,
@@ -311,22 +306,17 @@ class Commander(Worker):
         reclaims = [node for node, each in last.items() if isinstance(each, Reclaim) or node in marks]
         if restores:
             self._restore(self._not_held_by_others(restores))
-        self._reclaim(reclaims)
+        self.calls.reclaim(reclaims)
         for each in orders:
             if isinstance(each, Wake):
                 self.calls.wake(each.nodes)
-
-    def _reclaim(self, nodes: Sequence[str]) -> None:
-        if nodes:
-            self.calls.reclaim(nodes)
 
     def _restore(self, nodes: Sequence[str]) -> None:
         batch_nodes = [node for node in nodes if self._is_batchs(node)]
         with self._changed:
             for node in {*nodes} - {*batch_nodes}:
                 self._open.pop(node, None)
-        if batch_nodes:
-            self.calls.restore(batch_nodes)
+        self.calls.restore(batch_nodes)
 
     def _not_held_by_others(self, nodes: Sequence[str]) -> list[str]:
         """Without the nodes on which a person has put a mark of their own meanwhile.
@@ -350,7 +340,13 @@ class Commander(Worker):
                 work, status = self._open.get(node), states.get(node, UNKNOWN)
                 if work is None:
                     continue  # it was given up while we looked
-                after, outcome = self._judged(work, status, now_us)
+                after, outcome = work.after(
+                    status,
+                    looked_us=self._looked_us,
+                    now_us=now_us,
+                    poll_us=micros(self._settings.confirm_poll_s),
+                    limit_us=micros(self._settings.confirm_limit_s),
+                )
                 self._open[node] = after
                 if outcome is not None:
                     outcomes.setdefault(outcome, {})[node] = work
@@ -358,19 +354,8 @@ class Commander(Worker):
                     again[after.aim.wants_mark].append(node)
         for outcome, works in outcomes.items():
             self._tell(outcome, works, at_us)
-        self._reclaim(again[True])
+        self.calls.reclaim(again[True])
         self._restore(again[False])
-
-    def _judged(
-        self, work: NodeCommand, status: NodeStatus, now_us: int
-    ) -> tuple[NodeCommand, Outcome | None]:
-        return work.after(
-            status,
-            looked_us=self._looked_us,
-            now_us=now_us,
-            poll_us=micros(self._settings.confirm_poll_s),
-            limit_us=micros(self._settings.confirm_limit_s),
-        )
 
     def _tell(self, outcome: Outcome, works: Mapping[str, NodeCommand], at_us: int) -> None:
         # Off the list first: the answer to the outcome may be a new command for the same node.
@@ -405,20 +390,16 @@ class Commander(Worker):
         try:
             states, error = self.calls.look_at_all()
         finally:
-            self._answer(readers, error, Reading(at_us, states))
+            for reader in readers:
+                if error is None:
+                    reader.set_result(Reading(at_us, states))
+                else:
+                    reader.set_exception(error)
         with self._changed:
             for node, work in self._open.items():
                 # Any look counts against a hand-over, whoever asked for it.
                 if not states.get(node, UNKNOWN).is_handed_over:
                     self._open[node] = work.contradicted()
-
-    @staticmethod
-    def _answer(readers: Sequence[Future[Reading]], error: DriverError | None, reading: Reading) -> None:
-        for reader in readers:
-            if error is None:
-                reader.set_result(reading)
-            else:
-                reader.set_exception(error)
 
 
 def _event(outcome: Outcome, works: Mapping[str, NodeCommand], at_us: int) -> Event:

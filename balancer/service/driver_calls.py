@@ -122,7 +122,9 @@ class DriverCalls:
             _log.exception("what belongs to our marks could not be looked after")
 
     def _change(self, command: str, action: Callable[[], None], nodes: Sequence[str]) -> None:
-        """Run a command with effects, if this process is still the one writer of the ledger."""
+        """Run a command with effects on some nodes, if this process is still the one writer of the ledger."""
+        if not nodes:
+            return
         try:
             self._check_writer()
         except LedgerError as error:

@@ -7,6 +7,7 @@ either nobody is asked again. A paced clock stands still from the asking to the 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,6 +18,23 @@ from balancer.service.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+@dataclass(slots=True)
+class Contact:
+    """When a system that we depend on (batch system, cloud) answered last, and why it does not. Times: cluster time."""
+
+    name: str
+    answered_us: int | None = None
+    error: str | None = None
+    """Why the last question had no answer; None: it had one, or none was asked yet."""
+
+    def answered(self, at_us: int) -> None:
+        self.answered_us, self.error = at_us, None
+
+    def age_us(self, now_us: int) -> int | None:
+        """How old the last answer is; None: there was none."""
+        return None if self.answered_us is None else max(0, now_us - self.answered_us)
 
 
 _log = structlog.get_logger()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -108,13 +109,7 @@ def compare(
     of the very same record and status there is nothing to tell then either, whatever the other arguments are.
     """
     observed: dict[str, str] = {}
-    lists: dict[str, list[str]] = {
-        name: []
-        for name in (
-            *("unmarked", "left_marked", "by_hand", "cleared", "unread", "reclaim", "restore"),
-            *("in_cloud", "not_in_cloud"),
-        )
-    }
+    lists: dict[str, list[str]] = defaultdict(list)
     contested: dict[str, str] = {}
     jobs: dict[str, tuple[str, ...]] = {}
     # The cloud may have something to tell of any node.

@@ -22,9 +22,8 @@ from balancer.lifecycle.events import (
 from balancer.lifecycle.states import NodeState
 from balancer.service.commands import Commander, Mark, Order, Reading, Unmark
 from balancer.service.failure_detector import Failing
-from balancer.service.last_contact import Contact
 from balancer.service.ledger_conflict import another_claims, doubts, has_lent
-from balancer.service.reader import Reader
+from balancer.service.reader import Contact, Reader
 from balancer.service.reconcile import Agreed, Difference, compare
 from balancer.service.unannounced_jobs import UnannouncedJobs
 
@@ -140,10 +139,10 @@ class Reconciler:
             found = self._cloud.get_status_of_hosts()
         except DriverError as error:
             _log.warning("the cloud cannot be read", cloud=self._cloud.name, error=str(error))
-            self.cloud.failed(begun_us, str(error))
+            self.cloud.error = str(error)
         except Exception as error:  # noqa: BLE001 - a plug-in: its bugs must not keep batch from being read
             _log.exception("the cloud driver failed", cloud=self._cloud.name)
-            self.cloud.failed(begun_us, f"its driver failed: {error!r}")
+            self.cloud.error = f"its driver failed: {error!r}"
         else:
             self.cloud.answered(begun_us)
             return found
@@ -160,7 +159,7 @@ class Reconciler:
             is_refused = isinstance(error, RefusedError)
             say = _log.error if is_refused else _log.warning
             say("the batch system cannot be read", error=str(error))
-            self.batch.failed(self._clock.now_us(), str(error))
+            self.batch.error = str(error)
             self.is_refused = is_refused
         else:
             self.batch.answered(reading.at_us)

@@ -53,7 +53,7 @@ class MarksInAFile:
             for node in nodes
         }
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
+    def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
         return self.get_status_of_nodes(self._nodes)
 
 

@@ -247,9 +247,9 @@ class SimulatedTorqueDriver(TorqueDriver):
         super().__init__(TorqueSettings(claim=False))
         self._world, self._ledger = world, ledger
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> dict[str, NodeStatus]:
+    def get_status_of_all_nodes(self) -> dict[str, NodeStatus]:
         self._world.checks.reading = {}
-        self._world.checks.reading = found = super().get_status_of_all_nodes(remaining=remaining)
+        self._world.checks.reading = found = super().get_status_of_all_nodes()
         self._world.checks.looked(found, at_all=True)
         return found
 

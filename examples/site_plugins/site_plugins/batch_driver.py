@@ -30,7 +30,7 @@ class FolderDriver:
         found = self.get_status_of_all_nodes()
         return {node: found.get(node, UNKNOWN) for node in nodes}
 
-    def get_status_of_all_nodes(self, *, remaining: bool = False) -> Mapping[str, NodeStatus]:
+    def get_status_of_all_nodes(self) -> Mapping[str, NodeStatus]:
         try:
             words = {file.name: file.read_text(encoding="utf-8").strip() for file in self.folder.iterdir()}
         except OSError as error:

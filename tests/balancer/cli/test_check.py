@@ -19,7 +19,7 @@ from balancer.drivers.base import NodeStatus, SiteCheck
 from balancer.drivers.marks import Stamp
 from balancer.drivers.torque import TorqueDriver
 from balancer.ledger import filesystem
-from balancer.ledger.filelock import lock
+from balancer.ledger.home import lock
 from balancer.ledger.store import Ledger
 from balancer.lifecycle.states import NodeState
 from command_line import balance

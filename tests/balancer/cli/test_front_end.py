@@ -61,7 +61,11 @@ def app(environ, start):
 listener = listen("127.0.0.1", 0)
 url = url_of(listener)
 limits = Limits(threads=2, health_threads=1, hook_threads=1, header_s=1, body_s=1, max_body_bytes=1000)
-front_end.run(app, [listener], limits, tls=None, on_ready=lambda: (folder / "url").write_text(url), on_stop=go_on.set)
+asyncio.run(
+    front_end.serve(
+        app, [listener], limits, tls=None, on_ready=lambda: (folder / "url").write_text(url), on_stop=go_on.set
+    )
+)
 if until_told.exists():
     (folder / "closing").touch()
     while until_told.exists():

@@ -31,9 +31,7 @@ def stdout(path: Path) -> str:
 def slurm_reading(nodes: str, jobs: str) -> dict[str, NodeStatus]:
     held = slurm_text.parse_jobs(jobs)
     return {
-        name: slurm_text.status_of(
-            line, held.get(name, ()), note="balancer: lent to on-demand", remaining=False
-        )
+        name: slurm_text.status_of(line, held.get(name, ()), note="balancer: lent to on-demand")
         for name, line in slurm_text.parse_nodes(nodes).items()
     }
 

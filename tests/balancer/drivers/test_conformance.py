@@ -37,7 +37,7 @@ def test_a_reading_under_a_fault_is_right_or_unknown(site, kit, kind, read_fault
     start_us = wall_us()
     for read in (
         lambda: driver.get_status_of_nodes(["free", "busy", "lent", "draining", "down", "other"]),
-        lambda: driver.get_status_of_all_nodes(remaining=True),
+        driver.get_status_of_all_nodes,
     ):
         kit.check_reading(site, kit.fails_well(read) or {}, stale=read_fault == "stale")
     if read_fault.startswith("hang"):

@@ -30,9 +30,7 @@ def state(slurm, node):
 
 def test_the_driver_lends_and_gives_back_on_a_real_slurm(slurm, kit):
     kit.contract(slurm, "n01", "n02")
-    assert slurm.driver.get_status_of_all_nodes(remaining=True) == dict.fromkeys(
-        ("n01", "n02", "n03"), NodeStatus("idle")
-    )
+    assert slurm.driver.get_status_of_all_nodes() == dict.fromkeys(("n01", "n02", "n03"), NodeStatus("idle"))
 
 
 def test_a_reservation_keeps_a_lent_node_that_somebody_resumes(tmp_path, monkeypatch, real_slurm, kit):
@@ -73,8 +71,6 @@ def test_a_restarted_controller_never_makes_a_busy_node_handed_over(slurm):
     slurm.start_job("n02")
     until(lambda: state(slurm, "n02").jobs)
     slurm.driver.reclaim_nodes(["n01", "n02"])
-    left_us = slurm.driver.get_status_of_all_nodes(remaining=True)["n02"].remaining_us
-    assert 500_000_000 < left_us <= 600_000_000
     slurm.stop_controller()
     with pytest.raises(UnreachableError):
         slurm.driver.get_status_of_all_nodes()

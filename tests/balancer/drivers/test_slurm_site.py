@@ -212,7 +212,7 @@ def test_a_node_that_our_reservation_keeps_gets_no_job_also_when_it_was_resumed(
     line = parse_nodes(f"NodeName=n01 CPUAlloc=0 CPUTot=1 State={states} BootTime=None {tres}{because}\n")[
         "n01"
     ]
-    assert status_of(line, (), note="balancer: lent", remaining=False, is_reserved=True) == expected
+    assert status_of(line, (), note="balancer: lent", is_reserved=True) == expected
 
 
 def test_what_holds_a_node_is_one_of_two():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from balancer.clock import US
 from balancer.drivers.base import UNKNOWN, NodeStatus, RefusedError, UnclearError, UnreachableError
 from balancer.drivers.torque import TorqueDriver, TorqueSettings
 
@@ -168,12 +167,3 @@ def test_half_an_answer_is_unclear(programs, reference, driver):
     programs.put("pbsnodes", quoted(text[: len(text) // 2]))
     with pytest.raises(UnclearError, match="not XML"):
         driver.get_status_of_all_nodes()
-
-
-def test_the_remaining_wall_time_is_asked_for_only_when_wanted(programs, reference, driver):
-    programs.put("pbsnodes", answering(reference, "pbsnodes-x-busy.txt"))
-    programs.put("qstat", quoted(reference("qstat-x-running.txt")[0].replace("26.server", "2.server")))
-    nodes = driver.get_status_of_all_nodes(remaining=True)
-    assert nodes["n03"] == NodeStatus("busy", ("2.server",), remaining_us=581 * US)
-    assert nodes["n01"].remaining_us is None
-    assert programs.calls == ["pbsnodes -x", "qstat -x"]

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from balancer.clock import US
 from balancer.drivers.base import NodeStatus, UnclearError
-from balancer.drivers.torque_xml import parse_nodes, parse_remaining
+from balancer.drivers.torque_xml import parse_nodes
 
 IDLE = NodeStatus("idle")
 BUSY_ANSWER = {
@@ -139,8 +138,3 @@ def test_the_slots_of_a_job_may_be_a_list():
         "n01"
     ].jobs
     assert jobs == ("7.server", "8.server")
-
-
-def test_the_remaining_wall_time_is_read_from_qstat(reference):
-    assert parse_remaining(reference("qstat-x-running.txt")[0]) == {"26.server": 581 * US}
-    assert parse_remaining("") == {}

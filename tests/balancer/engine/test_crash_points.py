@@ -96,7 +96,7 @@ class Driver:
         self._fate.point("after status")
         return found
 
-    def get_status_of_all_nodes(self, *, remaining=False):
+    def get_status_of_all_nodes(self):
         self._fate.point("before status of all")
         found = self._batch.get_status_of_all_nodes()
         self._fate.point("after status of all")
