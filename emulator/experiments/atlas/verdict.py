@@ -135,6 +135,8 @@ class AtlasVerdict:
                     f"Another draw of the same parameters came out otherwise in {self.chance.otherwise} of"
                     f" {self.chance.pairs} (chance explains {percent(self.chance.least, 0)} or more)."
                 )
+        elif self.outcome is AtlasOutcome.FAILS and self.held:
+            parts.append(f"No parameter decides in which of these {len(self.values)} worlds it holds.")
         return " ".join(parts)
 
     def as_json(self) -> dict[str, Any]:

@@ -347,6 +347,18 @@ def test_chance_is_told_where_it_alone_decides():
     )
 
 
+def test_of_a_claim_that_seldom_holds_it_is_said_where_or_that_nothing_decides_it():
+    rng = np.random.default_rng(3)
+    columns = three_columns(rng)
+    some = told(np.arange(100) % 12 == 0, columns, [])
+    assert (some.outcome, some.why) == (
+        AtlasOutcome.FAILS,
+        "No parameter decides in which of these 100 worlds it holds.",
+    )
+    small = told(columns[0].codes < np.sort(columns[0].codes)[10], columns, [])
+    assert (small.outcome, small.why.startswith("It holds where p0 < ")) == (AtlasOutcome.FAILS, True)
+
+
 def test_chance_is_not_told_where_parameters_decide_together_in_a_way_that_no_small_tree_sees():
     rng = np.random.default_rng(2)
     outcomes = []
