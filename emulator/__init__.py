@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from emulator.api import SweepResult, compare, load, run, sweep
     from emulator.kernel.job_states import JobState
     from emulator.machine.running import Save
-    from emulator.plugin_failure import PluginError
+    from emulator.plugins.failure import PluginError
     from emulator.report.compare import Comparison
     from emulator.report.files import ResultsError
     from emulator.report.result import Result
@@ -51,7 +51,7 @@ _PLACES = {
     "JobState": "emulator.kernel.job_states",
     "JobTable": "emulator.workload.table",
     "Kind": "emulator.workload.table",
-    "PluginError": "emulator.plugin_failure",
+    "PluginError": "emulator.plugins.failure",
     "Reservation": "emulator.schedulers.plain",
     "Result": "emulator.report.result",
     "ResultsError": "emulator.report.files",

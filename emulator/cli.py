@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.terminal import UsageError, file_error
+from emulator.report.terminal import UsageError, file_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from claims_page import as_cell
 
 from balancer.whole_file import write_text
 from emulator.experiments.atlas.verdict import AtlasOutcome
-from emulator.number_text import grouped, number_of, percent
+from emulator.text.number_text import grouped, number_of, percent
 
 KEPT = Path(__file__).with_name("atlas.json")
 _OF_A_CLAIM = ("id", "statement", "told", "worlds", "held", "interval", "why")

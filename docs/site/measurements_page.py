@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from measurements import BENCHMARKS, SLICES
 
-from emulator.number_text import NO_FIGURE, grouped, number, percent
 from emulator.schedulers.slurm.releases import RELEASES
+from emulator.text.number_text import NO_FIGURE, grouped, number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

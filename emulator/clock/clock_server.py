@@ -15,7 +15,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING
 
-from emulator.background_server import QUEUE, Serving
+from emulator.clock.background_server import QUEUE, Serving
 from emulator.clock.shared_clock import SharedClock
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from emulator.kernel import tables as t
 from emulator.kernel.columns import longer
 from emulator.kernel.entry_points import entry_points
 from emulator.kernel.rows import address_of, new_rows
-from emulator.plugin_failure import plugin_error
+from emulator.plugins.failure import plugin_error
 from emulator.schedulers.dynamic import (
     VIEW,
     AskedInLoop,

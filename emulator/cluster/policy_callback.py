@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.cluster.pass_hook import ChoiceHook
 from emulator.cluster.seen_jobs import SeenJobs
-from emulator.plugin_failure import plugin_error
+from emulator.plugins.failure import plugin_error
 from emulator.schedulers.plain import Job, View
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from emulator.kernel import reshape
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_point
 from emulator.kernel.job_states import RunOutcome
-from emulator.plugin_failure import plugin_error
+from emulator.plugins.failure import plugin_error
 from emulator.schedulers.run_times import Ended, History, make_predictor
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from emulator.kernel import reorder
 from emulator.kernel import tables as t
 from emulator.kernel.entry_points import entry_points
 from emulator.kernel.rows import new_record, new_rows, rows_of
-from emulator.number_text import grouped, number_of
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.slurm import fair_share, kernel
 from emulator.schedulers.slurm import tables as s
@@ -24,6 +23,7 @@ from emulator.schedulers.slurm.refusals import refusals
 from emulator.schedulers.slurm.reservations import which_of
 from emulator.schedulers.slurm.rules import Partition
 from emulator.schedulers.slurm.select import Size
+from emulator.text.number_text import grouped, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ import click
 
 from emulator.commands.options import refuse
 from emulator.commands.run import _run, scenario_of
-from emulator.number_text import grouped, number_of, percent
+from emulator.report.terminal import InputError
 from emulator.runs.scenario import ScenarioError
-from emulator.terminal import InputError
+from emulator.text.number_text import grouped, number_of, percent
 
 if TYPE_CHECKING:
     from emulator.live.slurm.calibration import Calibration

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from emulator.terminal import RunError
+from emulator.report.terminal import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

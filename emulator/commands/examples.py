@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from emulator.terminal import InputError
+from emulator.report.terminal import InputError
 
 _SITE = Path(__file__).parents[2]
 """Where the packages are installed, or the checkout."""

@@ -13,7 +13,7 @@ from emulator.commands.engine_errors import report_engine_errors, say
 from emulator.commands.fleet_swarm import DEFAULT_SCENARIO, load_for_containers, swarm
 from emulator.commands.options import plugin_option, refuse
 from emulator.commands.run import interruptible
-from emulator.terminal import stdout_console
+from emulator.report.terminal import stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import click
 from emulator.commands.engine_errors import report_engine_errors, say
 from emulator.commands.options import plugin_option
 from emulator.commands.run import interruptible
-from emulator.terminal import InputError
+from emulator.report.terminal import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,7 @@ def _use_files(context: click.Context, _: click.Parameter, texts: tuple[str, ...
     if texts:
         from balancer.plugin_files import use_files  # noqa: PLC0415 - only then
         from emulator.plugins import KINDS  # noqa: PLC0415
-        from emulator.terminal import InputError  # noqa: PLC0415
+        from emulator.report.terminal import InputError  # noqa: PLC0415
 
         try:
             use_files(context, texts, KINDS)
@@ -61,7 +61,7 @@ def _name_zone(context: click.Context, _: click.Parameter, name: str | None) -> 
     try:
         zone = context.with_resource(in_zone(name))
     except ValueError as error:
-        from emulator.terminal import InputError  # noqa: PLC0415
+        from emulator.report.terminal import InputError  # noqa: PLC0415
 
         raise InputError(f"--time-zone: {error}") from error
 
@@ -105,7 +105,7 @@ def tell_unused(unused: Container[str], why: str) -> None:
 
 def _refuse(others: list[str], why: str) -> None:
     if others:
-        from emulator.terminal import InputError  # noqa: PLC0415 - only then
+        from emulator.report.terminal import InputError  # noqa: PLC0415 - only then
 
         raise InputError(left_out(others, why))
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from balancer.plugins import about, listing, nearest, noun
 from emulator.commands.options import kinds_of_plugins, plugin_option
 from emulator.plugins import KINDS, find_plugin
-from emulator.terminal import InputError, stdout_console
+from emulator.report.terminal import InputError, stdout_console
 
 
 def _text(values: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import click
 from balancer.nodelist import some
 from emulator.commands.options import plugin_option
 from emulator.commands.run import SIGNAL, scenario_of
-from emulator.terminal import RunError, input_error
+from emulator.report.terminal import RunError, input_error
 
 if TYPE_CHECKING:
     from emulator.live.own_cluster import Replay

@@ -14,7 +14,7 @@ from emulator.report import compare as comparing
 from emulator.report import files
 from emulator.report.pairs import METRICS, HeatMap, Pairs, write_jobs
 from emulator.report.summary_text import print_summary
-from emulator.terminal import InputError, RunError, input_error, stdout_console
+from emulator.report.terminal import InputError, RunError, input_error, stdout_console
 
 if TYPE_CHECKING:
     from emulator.metrics.heat import Average

@@ -27,14 +27,14 @@ from emulator.experiments.criteria import Outcome as ClaimOutcome
 from emulator.experiments.logs import checkout_logs
 from emulator.experiments.paper import GROUP, LEAST_SEEDS, Options, find_paper
 from emulator.experiments.readings import HasReadings, parse, value_of
-from emulator.number_text import grouped
 from emulator.plugins import plugin_names
-from emulator.provenance import file_digest, versions
+from emulator.record.provenance import file_digest, versions
+from emulator.report.terminal import InputError, stdout_console
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import Sweep
 from emulator.sweeps.store import PARQUET, Store
 from emulator.sweeps.sweep import describe, run_sweep
-from emulator.terminal import InputError, stdout_console
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

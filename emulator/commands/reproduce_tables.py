@@ -13,9 +13,9 @@ from rich.table import Table
 from balancer.plugins import nearest
 from emulator.experiments.logs import find_log
 from emulator.experiments.published.table import FOLDER, Outcome, read_table, run_row, table_names
-from emulator.number_text import number_of, percent
+from emulator.report.terminal import stdout_console
 from emulator.runs.scenario import ScenarioError
-from emulator.terminal import stdout_console
+from emulator.text.number_text import number_of, percent
 from emulator.workload.files import TraceError
 
 if TYPE_CHECKING:

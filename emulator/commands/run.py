@@ -16,6 +16,7 @@ import click
 
 from emulator.commands.options import changes as complete_changes
 from emulator.commands.options import grouped, plugin_option, refuse, refuse_others, schedulers, usage_option
+from emulator.report.terminal import InputError, RunError
 from emulator.runs.scenario import (
     Scenario,
     ScenarioError,
@@ -25,7 +26,6 @@ from emulator.runs.scenario import (
     load,
     of_trace,
 )
-from emulator.terminal import InputError, RunError
 from emulator.workload.overruns import Overrun
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ def run(  # noqa: PLR0917
     result (exit status 130); a second one stops at once. Exit status 2: bad input, nothing was written; 1: a
     plug-in or a live run failed half-way, what was done until then is written.
     """
-    from emulator.malloc_tuning import return_large_arrays  # noqa: PLC0415
-    from emulator.plugin_failure import PluginError, traceback_of  # noqa: PLC0415
+    from emulator.plugins.failure import PluginError, traceback_of  # noqa: PLC0415
     from emulator.report.files import ResultsError  # noqa: PLC0415 - slow imports only when they are needed
+    from emulator.sweeps.malloc_tuning import return_large_arrays  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     return_large_arrays()

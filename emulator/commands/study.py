@@ -37,7 +37,7 @@ _QUICK_WEEKS = 2
 
 
 def _numbers(text: str, option: str) -> list[float]:
-    from emulator.terminal import InputError  # noqa: PLC0415
+    from emulator.report.terminal import InputError  # noqa: PLC0415
 
     try:
         found = sorted({float(part) for part in text.split(",") if part.strip()})
@@ -49,7 +49,7 @@ def _numbers(text: str, option: str) -> list[float]:
 
 
 def _split(text: str | None) -> tuple[int, int]:
-    from emulator.terminal import InputError  # noqa: PLC0415
+    from emulator.report.terminal import InputError  # noqa: PLC0415
     from emulator.workload.sacct_jobs import SIZE_FROM  # noqa: PLC0415
 
     if text is None:
@@ -159,8 +159,8 @@ def merge(**options: Any) -> None:
     Replays weeks of both logs on one machine of A+B nodes and compares with today's split. Runs that are done
     are kept in --out: the same command goes on after Ctrl-C, and more weeks or settings add only what is new.
     """
+    from emulator.report.terminal import input_error  # noqa: PLC0415
     from emulator.runs.scenario import ScenarioError  # noqa: PLC0415
-    from emulator.terminal import input_error  # noqa: PLC0415
     from emulator.workload.files import TraceError  # noqa: PLC0415
 
     try:
@@ -170,7 +170,7 @@ def merge(**options: Any) -> None:
 
 
 def _merge(**options: Any) -> None:
-    from emulator.number_text import number_of  # noqa: PLC0415
+    from emulator.report.terminal import InputError  # noqa: PLC0415
     from emulator.study import plausible  # noqa: PLC0415
     from emulator.study.logs import pairs, week_name  # noqa: PLC0415
     from emulator.study.merge import plan  # noqa: PLC0415
@@ -178,7 +178,7 @@ def _merge(**options: Any) -> None:
     from emulator.sweeps.grid import LABEL, Sweep  # noqa: PLC0415
     from emulator.sweeps.store import Store  # noqa: PLC0415
     from emulator.sweeps.sweep import describe  # noqa: PLC0415
-    from emulator.terminal import InputError  # noqa: PLC0415
+    from emulator.text.number_text import number_of  # noqa: PLC0415
 
     if options["quick"]:
         unused = {"week_count"} if options["pairings"] == 1 else {"week_count", "pairings"}
@@ -307,12 +307,12 @@ def _answer(  # noqa: PLR0917 - all of one study
     doubts: list[str],
 ) -> None:
     """Write page, document and tables, and print the answer."""
+    from emulator.report.terminal import stdout_console  # noqa: PLC0415
     from emulator.study import held_out, judge, show  # noqa: PLC0415
     from emulator.study.answer import Answer  # noqa: PLC0415
     from emulator.study.answer_document import answer_document  # noqa: PLC0415
     from emulator.study.merge import PAIRING  # noqa: PLC0415
     from emulator.study.verdict import KEEP, verdict  # noqa: PLC0415
-    from emulator.terminal import stdout_console  # noqa: PLC0415
     from emulator.workload.files import write_whole  # noqa: PLC0415
 
     folder: Path = options["out"]
@@ -365,8 +365,8 @@ def _answer(  # noqa: PLR0917 - all of one study
 
 def _print(answer: Answer) -> None:
     """The answer on the terminal."""
+    from emulator.report.terminal import stdout_console  # noqa: PLC0415
     from emulator.study import first_screen, plausible, show, wording  # noqa: PLC0415
-    from emulator.terminal import stdout_console  # noqa: PLC0415
 
     console = stdout_console(highlight=False, soft_wrap=True)
     console.print(answer.verdicts[0].sentence + "\n", markup=False)
@@ -416,7 +416,7 @@ def _wait_changes(
 
 def _doubt(doubts: list[str], options: dict[str, Any]) -> list[str]:
     """The doubts. Raises InputError with what is not understood, unless the user goes on all the same."""
-    from emulator.terminal import InputError  # noqa: PLC0415
+    from emulator.report.terminal import InputError  # noqa: PLC0415
 
     if doubts and not options["believe"]:
         raise InputError(" ".join([*doubts, "To go on all the same: --believe."]))
@@ -427,8 +427,8 @@ def _doubt(doubts: list[str], options: dict[str, Any]) -> list[str]:
 
 def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
     from balancer.plugins import PREDICTORS, make_plugin, plugin_names  # noqa: PLC0415
+    from emulator.report.terminal import InputError  # noqa: PLC0415
     from emulator.study.settings import default_reserves, settings  # noqa: PLC0415
-    from emulator.terminal import InputError  # noqa: PLC0415
 
     reserves: list[float] = [*default_reserves(ondemand_nodes)]
     if options["reserve"] is not None:
@@ -456,9 +456,9 @@ def _settings(options: dict[str, Any], ondemand_nodes: int) -> list[Setting]:
 
 def _read(options: dict[str, Any], batch_nodes: int, tell: Any) -> tuple[Logs, list[int]]:
     """Both logs, and the weeks to replay."""
+    from emulator.report.terminal import InputError  # noqa: PLC0415
     from emulator.study.logs import read_logs, usable_weeks  # noqa: PLC0415
     from emulator.study.site_scheduler import under_scheduler  # noqa: PLC0415
-    from emulator.terminal import InputError  # noqa: PLC0415
     from emulator.workload.formats import load  # noqa: PLC0415
 
     weeks_option = options["week_count"]

@@ -16,10 +16,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 from balancer.clock import US, wall_us
 from emulator.commands.options import figures, plugin_option, refuse, tell_unused
 from emulator.commands.run import interruptible
-from emulator.number_text import number, number_of
 from emulator.report.progress import time_left
+from emulator.report.terminal import InputError, stdout_console
 from emulator.runs.scenario import ScenarioError
-from emulator.terminal import InputError, stdout_console
+from emulator.text.number_text import number, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

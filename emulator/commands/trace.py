@@ -10,8 +10,8 @@ import click
 
 from balancer.console_kit import names_of
 from emulator.commands.options import plugin_option, usage_option, zone_option
-from emulator.number_text import grouped, number_of
-from emulator.terminal import InputError, input_error, stdout_console
+from emulator.report.terminal import InputError, input_error, stdout_console
+from emulator.text.number_text import grouped, number_of
 from emulator.workload.overruns import Overrun, Size
 
 if TYPE_CHECKING:

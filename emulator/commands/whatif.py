@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.commands.options import zone_option
-from emulator.number_text import grouped, number_of
+from emulator.report.terminal import input_error
 from emulator.runs.scenario import ScenarioError
-from emulator.terminal import input_error
+from emulator.text.number_text import grouped, number_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -119,7 +119,7 @@ def _pairs(changes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _show(found: WhatIf, changes: tuple[str, ...]) -> None:
-    from emulator.terminal import stdout_console  # noqa: PLC0415
+    from emulator.report.terminal import stdout_console  # noqa: PLC0415
 
     console = stdout_console(highlight=False, soft_wrap=True)
     everybody = found.groups[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from balancer.clock import NEVER_US
-from emulator.plugin_failure import Cause
+from emulator.plugins.failure import Cause
 
 if TYPE_CHECKING:
     from emulator.cluster.placement import Boundaries

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 
 from balancer.clock import NEVER_US, micros
-from emulator.plugin_failure import Cause
+from emulator.plugins.failure import Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.criteria import LEVEL, Kind, Outcome, Procedure, median_interval
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ from functools import cache, cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from emulator.source_digest import cache_base, cached_source_digest
+from emulator.kernel.source_digest import cache_base, cached_source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

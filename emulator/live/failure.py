@@ -16,12 +16,12 @@ import requests
 from balancer.clock import wall_us
 from balancer.whole_file import write_text
 from emulator.live.process import read_ready
-from emulator.plugin_failure import traceback_of
+from emulator.plugins.failure import traceback_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from emulator.plugin_failure import PluginError
+    from emulator.plugins.failure import PluginError
 
 _PERIOD_US = 500_000
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from balancer.whole_file import write_bytes
-from emulator.background_server import HttpHandler, HttpServer, Serving
+from emulator.clock.background_server import HttpHandler, HttpServer, Serving
 from emulator.live.settings import Settings
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import micros, seconds
-from emulator.json_lines import JsonLines, read_json_lines
+from emulator.text.json_lines import JsonLines, read_json_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,8 +20,8 @@ from emulator.metrics.pools import node_us_by_pool
 from emulator.metrics.shared_nodes import shared_figures
 from emulator.metrics.spread import spread_of
 from emulator.metrics.timeline import InconsistentRecordError
-from emulator.provenance import file_digest, traces, versions
 from emulator.record.moves import MoveTable
+from emulator.record.provenance import file_digest, traces, versions
 from emulator.record.run_record import NodePool
 from emulator.workload.table import Kind
 

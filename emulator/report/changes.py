@@ -9,8 +9,8 @@ import numpy as np
 
 from emulator.metrics.mechanism_tiles import at, tiles_of
 from emulator.metrics.summary import figures
-from emulator.number_text import NO_FIGURE, duration, grouped, number, numbers, percent, points
 from emulator.report.tiles import figure_texts, own_tiles
+from emulator.text.number_text import NO_FIGURE, duration, grouped, number, numbers, percent, points
 
 if TYPE_CHECKING:
     from emulator.record.run_record import RunRecord

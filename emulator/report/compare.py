@@ -12,11 +12,11 @@ from emulator.metrics import jobs as job_figures
 from emulator.metrics.energy import energy_of
 from emulator.metrics.intervals import MeanChange, mean_change
 from emulator.metrics.runs import last_run_of_job
-from emulator.number_text import duration, number
 from emulator.record.lease_table import LeaseTable
 from emulator.report import changes
 from emulator.report.changes import RunFigures
 from emulator.report.pairs import Pairs
+from emulator.text.number_text import duration, number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.kernel.job_states import RunOutcome
 from emulator.kernel.lists import intervals
-from emulator.number_text import number
+from emulator.text.number_text import number
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

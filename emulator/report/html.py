@@ -12,7 +12,6 @@ from balancer.clock import US
 from emulator.config.run_parts import NO_NAME
 from emulator.metrics.mechanism_tiles import picture_of
 from emulator.metrics.timeline import InconsistentRecordError, timeline
-from emulator.number_text import duration, number, numbers
 from emulator.plugins import named
 from emulator.record.run_record import NodePool
 from emulator.report import gantt, plots
@@ -22,6 +21,7 @@ from emulator.report.templates import environment
 from emulator.report.tiles import tile_texts
 from emulator.report.wording import FIGURES, Figure, difference_text, headline_text, value_text
 from emulator.simulation.mechanism import plugin_name
+from emulator.text.number_text import duration, number, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ import numpy as np
 from balancer.clock import US
 from emulator.metrics import jobs as job_figures
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES, Average, by_size_and_length
-from emulator.number_text import NO_FIGURE
+from emulator.text.number_text import NO_FIGURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

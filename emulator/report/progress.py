@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from balancer.clock import US, seconds, wall_us
-from emulator.number_text import duration, number, percent
+from emulator.text.number_text import duration, number, percent
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped, percent
 from emulator.report.files import ResultsError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import PEERS
 from emulator.simulation.run import simulate
+from emulator.text.number_text import grouped, percent
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from emulator.metrics.wait_comparison import JOBS, LIKELY, RECORDED, SIMULATED, is_far
-from emulator.number_text import duration, number, percent
 from emulator.report.tiles import own_tiles, tile_texts
 from emulator.report.wording import headline_text
+from emulator.text.number_text import duration, number, percent
 from emulator.workload.recorded_waits import FAR
 from emulator.workload.workload import is_not_read
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

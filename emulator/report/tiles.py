@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.metrics.mechanism_tiles import at
-from emulator.number_text import duration, number, numbers, percent
+from emulator.text.number_text import duration, number, numbers, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from balancer.clock import US, seconds, wall_us
-from emulator.background_server import Serving
+from emulator.clock.background_server import Serving
 from emulator.metrics import summarize
-from emulator.number_text import number
 from emulator.record.run_record import UNDER_WAY
 from emulator.report import gantt
 from emulator.report.progress import clock_text
 from emulator.report.summary_text import summary_rows
+from emulator.text.number_text import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

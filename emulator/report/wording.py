@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from emulator.number_text import NO_FIGURE, duration, number, percent
+from emulator.text.number_text import NO_FIGURE, duration, number, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

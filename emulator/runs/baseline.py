@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.number_text import number
 from emulator.report.baseline import Baseline
 from emulator.report.wording import FIGURES
+from emulator.text.number_text import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from emulator.cluster.selections.shared_nodes import shared_cluster
 from emulator.cluster.slurm_scheduler import Slurm
 from emulator.config.run_parts import OUR_BATCH_SYSTEM, OUR_MANAGER
 from emulator.metrics.wait_comparison import beside_recorded
-from emulator.plugin_failure import PluginError, plugin_error
 from emulator.plugins import named
+from emulator.plugins.failure import PluginError, plugin_error
 from emulator.record.run_record import UNDER_WAY
 from emulator.runs.job_sizes import MOLDABLE, check_moldable
 from emulator.runs.node_rules import (

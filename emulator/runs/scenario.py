@@ -231,7 +231,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        from emulator.terminal import file_problem  # noqa: PLC0415 - seldom needed
+        from emulator.report.terminal import file_problem  # noqa: PLC0415 - seldom needed
 
         raise ScenarioError(file_problem(error) or f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -18,8 +18,8 @@ from emulator.events.node_failures import Outage
 from emulator.events.node_outages import NodeOutages, window_of
 from emulator.events.power import SleepingNodes, SleepTimes
 from emulator.machine.machine import HasOutages
-from emulator.plugin_failure import plugin_error
 from emulator.plugins import make_plugin
+from emulator.plugins.failure import plugin_error
 from emulator.runs.qos_rules import WHAT as QOS
 from emulator.runs.qos_rules import check_scheduler
 from emulator.runs.scenario import Scenario, ScenarioError

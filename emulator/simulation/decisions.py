@@ -14,7 +14,7 @@ from emulator.config.node_names import default_node_names
 from emulator.machine.actions import Accounting
 from emulator.machine.effects import NoEffects
 from emulator.machine.points import ARRIVAL, CHECKPOINT, COMPLETION, NOTICE, PREDICTED, TIMER
-from emulator.plugin_failure import Cause, PluginError, plugin_error, traceback_of
+from emulator.plugins.failure import Cause, PluginError, plugin_error, traceback_of
 from emulator.record.lease_table import LeaseTable
 from emulator.record.run_record import Mark, RunRecord
 from emulator.simulation.mechanism import (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from balancer.clock import NEVER_US
 from emulator.clock.event_priority import EventPriority
 from emulator.clock.shared_clock import alarm_of
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

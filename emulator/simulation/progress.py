@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 
 from emulator.kernel.job_states import JobState
-from emulator.number_text import grouped
-from emulator.plugin_failure import Cause, PluginError
+from emulator.plugins.failure import Cause, PluginError
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from emulator.machine.actions import Accounting

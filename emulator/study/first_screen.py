@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.number_text import duration, grouped, percent
 from emulator.report.drawing import ACCENT, BAD, FAINT, INK, draw
 from emulator.study.plausible import trust
 from emulator.study.settings import SPLIT
 from emulator.study.verdict import MERGE
+from emulator.text.number_text import duration, grouped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ import numpy as np
 
 from balancer.clock import US
 from balancer.predictors.interface import Slots
-from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
+from emulator.text.number_text import grouped
 from emulator.workload import challenge, packing, preload
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import is_assumed, not_one_clock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.number_text import duration, grouped, number_of, percent
+from emulator.text.number_text import duration, grouped, number_of, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped, percent
 from emulator.study.logs import WEEK_S, week_begin_us
 from emulator.study.merge import PAIRING, WEEK
 from emulator.study.settings import SPLIT
 from emulator.sweeps.grid import LABEL
+from emulator.text.number_text import grouped, percent
 from emulator.workload.recorded_waits import FAR, apart
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from emulator.number_text import grouped, number_of, percent
 from emulator.report.drawing import ACCENT, FAINT, INK, draw
 from emulator.report.templates import environment
 from emulator.study import first_screen
@@ -18,6 +17,7 @@ from emulator.study.answer_document import figures_document
 from emulator.study.plausible import sentence, trust
 from emulator.study.settings import BATCH_ONLY
 from emulator.study.wording import assumed, growth, proofs, recommendations
+from emulator.text.number_text import grouped, number_of, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emulator.cluster.slurm_scheduler import Slurm
-from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.slurm.conf_lines import read_lines, site_nodes
 from emulator.schedulers.slurm.refusals import never_started
 from emulator.schedulers.slurm.settings import UNLIMITED_PARTITION
+from emulator.text.number_text import grouped, number_of
 
 if TYPE_CHECKING:
     from emulator.study.logs import Logs

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.number_text import grouped, number_of
 from emulator.study.judge import at_most
+from emulator.text.number_text import grouped, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

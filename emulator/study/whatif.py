@@ -15,7 +15,6 @@ import numpy as np
 from balancer.clock import US
 from emulator.cluster.slurm_scheduler import Slurm, slurm_in
 from emulator.metrics.intervals import blocks, mean_in_blocks
-from emulator.number_text import grouped, number_of
 from emulator.runs.queue_partitions import partitions_by_name, people_by_name
 from emulator.runs.scenario import ScenarioError
 from emulator.schedulers.config import SchedulerConfig
@@ -25,6 +24,7 @@ from emulator.schedulers.slurm.refusals import never_started
 from emulator.schedulers.slurm.releases import NEWEST, followed
 from emulator.schedulers.slurm.select import has_memory
 from emulator.simulation.run import simulate
+from emulator.text.number_text import grouped, number_of
 from emulator.workload.requests import with_constraints, with_qos, with_requests
 from emulator.workload.rules import ESTIMATE_MISSING, OVERRUN, not_read, processors, remarks, to_jobs
 

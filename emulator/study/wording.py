@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.number_text import duration, grouped, number_of, percent
 from emulator.study import longer_limits
 from emulator.study.growth import LOADS
 from emulator.study.settings import SPLIT
 from emulator.study.verdict import KEEP, MERGE
+from emulator.text.number_text import duration, grouped, number_of, percent
 
 if TYPE_CHECKING:
     from emulator.study.answer import Answer

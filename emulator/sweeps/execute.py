@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.malloc_tuning import return_large_arrays
 from emulator.metrics import summary
 from emulator.metrics.window import window_figures
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import from_mapping
+from emulator.sweeps.malloc_tuning import return_large_arrays
 from emulator.workload.table import COLUMNS
 
 if TYPE_CHECKING:

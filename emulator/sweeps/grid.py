@@ -18,9 +18,9 @@ from balancer.plugin_files import reason, resolved
 from balancer.plugins import IN_USE
 from balancer.wrong_values import not_yaml, sentences
 from balancer.yaml_text import read_yaml
-from emulator.number_text import grouped
-from emulator.provenance import file_digest, traces, versions
+from emulator.record.provenance import file_digest, traces, versions
 from emulator.runs.scenario import ScenarioError, from_mapping, set_key
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

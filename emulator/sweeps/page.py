@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.number_text import number, number_of, numbers, percent
 from emulator.report.drawing import ACCENT, FAINT, Plot, draw
 from emulator.report.plots import HeatCell, heat_map
 from emulator.report.templates import environment
@@ -15,6 +14,7 @@ from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, REPEAT, SEED
 from emulator.sweeps.ranking import rank, shown_names, texts
 from emulator.sweeps.store import CONFIG_HASH
+from emulator.text.number_text import number, number_of, numbers, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

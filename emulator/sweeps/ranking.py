@@ -13,9 +13,9 @@ import numpy as np
 from rich.table import Table
 
 from emulator.metrics.intervals import MeanChange, mean_over_seeds
-from emulator.number_text import decimals_of, grouped, number_of
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, REPEAT, SEED
+from emulator.text.number_text import decimals_of, grouped, number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 from rich.table import Table
 
+from emulator.report.terminal import stdout_console
 from emulator.sweeps.grid import CLOCK, LABEL, REPEAT, SEED
-from emulator.terminal import stdout_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from balancer.whole_file import replacing
-from emulator.provenance import sources
+from emulator.record.provenance import sources
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.journal import Journal
 

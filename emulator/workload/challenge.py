@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped, percent
+from emulator.text.number_text import grouped, percent
 from emulator.workload.packing import intervals, level
 from emulator.workload.rules import with_times_of_jobs
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped, number_of, percent
+from emulator.text.number_text import grouped, number_of, percent
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
 from emulator.workload.local_times import ZONE_KEY, is_assumed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 from emulator.workload.files import TraceError
 from emulator.workload.lublin import BUCKETS, DAY_S, LublinFeitelson, Parameters, day_points
 

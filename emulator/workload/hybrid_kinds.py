@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US, micros
-from emulator.number_text import percent
 from emulator.plugins import check_number
+from emulator.text.number_text import percent
 from emulator.workload.daly import optimum_interval_us
 from emulator.workload.table import JobTable, Kind
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, seconds
-from emulator.number_text import grouped, number, number_of, percent
+from emulator.text.number_text import grouped, number, number_of, percent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,8 +16,8 @@ import numpy as np
 from balancer.clock import US
 from balancer.predictors.interface import Slots
 from balancer.timestamps import iso
-from emulator.number_text import grouped, percent
 from emulator.plugins import check_number
+from emulator.text.number_text import grouped, percent
 from emulator.workload.files import write_whole
 from emulator.workload.rules import with_times_of_jobs
 from emulator.workload.table import JobTable, Kind

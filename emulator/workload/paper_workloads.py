@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import number, percent
 from emulator.plugins import check_number
+from emulator.text.number_text import number, percent
 from emulator.workload.generators import scaled_times
 from emulator.workload.table import JobTable, Kind
 

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from balancer.clock import US
-from emulator.number_text import number_of
+from emulator.text.number_text import number_of
 from emulator.workload.files import write_whole
 from emulator.workload.info import daily_load
 

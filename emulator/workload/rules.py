@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 from emulator.workload.files import TraceError
 from emulator.workload.overruns import Overrun, Size
 from emulator.workload.recorded_waits import wait_us_of

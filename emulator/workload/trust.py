@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 from emulator.workload import rules
 from emulator.workload.cloud_rows import SHARED_KEY
 

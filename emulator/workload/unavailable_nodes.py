@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 from emulator.workload import outages
 from emulator.workload.files import TraceError
 from emulator.workload.local_times import SACCT_REMEDY, LocalTimes, is_assumed

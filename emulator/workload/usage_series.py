@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 from emulator.workload.cloud_rows import beginning, unix_s
 from emulator.workload.csv_lines import csv_rows
 from emulator.workload.files import TraceError, read_json_documents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.json_lines import JsonLines, read_json_lines
+from emulator.text.json_lines import JsonLines, read_json_lines
 
 
 def written(path, *values, anew=False):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import emulate
-from emulator.number_text import grouped, percent
+from emulator.text.number_text import grouped, percent
 
 ROOT = Path(__file__).parents[2]
 LAB, ANSWERS = (

@@ -13,7 +13,7 @@ import os, sys
 import numpy as np
 from click.testing import CliRunner
 from emulator.cli import main
-from emulator.malloc_tuning import return_large_arrays
+from emulator.sweeps.malloc_tuning import return_large_arrays
 
 def in_use():
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.number_text import NO_FIGURE, number, number_of, numbers, percent
+from emulator.text.number_text import NO_FIGURE, number, number_of, numbers, percent
 
 ROOT = Path(__file__).parents[2]
 _OTHER_FORMS = re.compile(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import emulator
-from emulator import provenance
-from emulator.provenance import file_digest, sources, traces
+from emulator.record import provenance
+from emulator.record.provenance import file_digest, sources, traces
 
 ROOT = Path(emulator.__file__).parents[1]
 
@@ -21,7 +21,7 @@ def test_a_changed_line_of_our_code_is_another_code(tmp_path):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
 
     def told():
-        asked = [sys.executable, "-c", "from emulator.provenance import sources; print(sources())"]
+        asked = [sys.executable, "-c", "from emulator.record.provenance import sources; print(sources())"]
         return subprocess.run(asked, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.strip()
 
     assert told() == sources()

@@ -9,10 +9,10 @@ import pytest
 
 from command_line import emulate
 from emulator.report import files
+from emulator.report.terminal import file_error
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps import store
 from emulator.sweeps.store import Store
-from emulator.terminal import file_error
 from testdata import TRACES
 
 

@@ -39,3 +39,11 @@ def test_modules_that_are_imported_by_their_name_alone_have_each_its_own(tmp_pat
     assert shared_names(*folders) == {}
     (tmp_path / "slurm_releases.py").touch()
     assert shared_names(*folders, tmp_path) == {"slurm_releases": 2}
+
+
+def test_no_module_of_the_emulator_is_loose_at_its_top() -> None:
+    assert sorted(each.name for each in (ROOT / "emulator").glob("*.py")) == [
+        "__init__.py",
+        "api.py",
+        "cli.py",
+    ]

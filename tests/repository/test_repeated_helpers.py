@@ -22,7 +22,7 @@ RENAMES = {
 }
 SYNCS = {"balancer/whole_file.py", "balancer/ledger/backup.py"}
 APPENDS = {
-    "emulator/json_lines.py": "the one place",
+    "emulator/text/json_lines.py": "the one place",
     "emulator/live/containers/remote_exec.py": "appends what processes print, and speaks JSON to them",
     "emulator/live/process.py": "appends what processes print, and writes files that say that one is ready",
 }

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.atlas.verdict import AtlasOutcome, counts
 from emulator.experiments.atlas.worlds import SEED
-from emulator.number_text import grouped
-from emulator.provenance import versions
+from emulator.record.provenance import versions
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

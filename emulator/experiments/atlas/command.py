@@ -16,9 +16,9 @@ from emulator.experiments.atlas.prior import HasAtlas
 from emulator.experiments.atlas.rule import Column
 from emulator.experiments.atlas.verdict import AtlasOutcome, judge
 from emulator.experiments.atlas.worlds import Draw, Means, SampledWorld, Subject, experiment, replicas, sample
-from emulator.number_text import percent
+from emulator.report.terminal import stdout_console
 from emulator.runs.scenario import ScenarioError
-from emulator.terminal import stdout_console
+from emulator.text.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ import numpy as np
 from emulator.experiments.atlas.rule import Column, rank_differences, rule
 from emulator.experiments.claims import MissingRunError
 from emulator.experiments.criteria import Kind
-from emulator.number_text import percent
+from emulator.text.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

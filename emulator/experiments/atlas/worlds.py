@@ -12,12 +12,12 @@ import numpy as np
 from emulator.experiments.atlas.draws import MET, search
 from emulator.experiments.atlas.verdict import values_in
 from emulator.experiments.claims import World
-from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.grid import LABEL, Run, Sweep
 from emulator.sweeps.pools import on_cores
 from emulator.sweeps.store import Store
 from emulator.sweeps.sweep import describe, run_sweep
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -25,7 +25,7 @@ from emulator.experiments.balancer.runs import MAINSTREAM, RHO, STATIC_RESERVES,
 from emulator.experiments.balancer.table_1 import table_1
 from emulator.experiments.claims import Claim, count, points, times
 from emulator.experiments.criteria import alike, bound, less, level, more, printed
-from emulator.number_text import percent
+from emulator.text.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,7 +17,7 @@ from emulator.experiments.balancer.measures import (
 from emulator.experiments.balancer.runs import RESERVES, WAITS_MIN, readings
 from emulator.experiments.claims import Claim, count, minutes, points, times
 from emulator.experiments.criteria import alike, bound, level, more, printed
-from emulator.number_text import percent
+from emulator.text.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from emulator.experiments.claims import Claim, World, count, points
 from emulator.experiments.criteria import alike, bound, less, more, more_up_to, untested
 from emulator.experiments.hybrid.runs import BASELINE, MIX, MTBFS_H, SETUPS, SHARES, STRATEGIES, mixes
-from emulator.number_text import percent
+from emulator.text.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -32,7 +32,7 @@ from emulator.experiments.hybrid.runs import (
     experiments,
     inputs,
 )
-from emulator.number_text import percent
+from emulator.text.number_text import percent
 from emulator.workload.hybrid_kinds import MIXES
 
 if TYPE_CHECKING:

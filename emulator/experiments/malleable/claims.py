@@ -26,7 +26,7 @@ from emulator.experiments.malleable.runs import (
     label_of,
     logs,
 )
-from emulator.number_text import grouped, percent
+from emulator.text.number_text import grouped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -38,7 +38,7 @@ from emulator.experiments.malleable.runs import (
     inputs,
     label_of,
 )
-from emulator.number_text import grouped
+from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

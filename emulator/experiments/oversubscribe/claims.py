@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.experiments.claims import Claim, MissingRunError, count, plain
 from emulator.experiments.criteria import bound, exact, less, level, more, printed, untested
-from emulator.number_text import grouped, percent
+from emulator.text.number_text import grouped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

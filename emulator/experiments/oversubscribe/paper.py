@@ -15,8 +15,8 @@ from emulator.experiments.oversubscribe.claims import claims
 from emulator.experiments.oversubscribe.runs import FOLLOWED, KIT, UNILU, baseline, experiments, inputs
 from emulator.mechanisms.oversubscribe.figures import LEVELS
 from emulator.metrics.heat import LENGTH_EDGES_S, SIZE_EDGES
-from emulator.number_text import grouped, percent
 from emulator.runs.scenario import ScenarioError
+from emulator.text.number_text import grouped, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

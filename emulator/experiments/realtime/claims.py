@@ -27,7 +27,7 @@ from emulator.experiments.realtime.measures import (
     worst,
 )
 from emulator.experiments.realtime.runs import FEW, ONE, PREEMPTIVE, SHARES, WITH_CHECKPOINTS, percents
-from emulator.number_text import percent
+from emulator.text.number_text import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ import socket
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from emulator.background_server import HttpHandler, HttpServer, Serving
+from emulator.clock.background_server import HttpHandler, HttpServer, Serving
 from emulator.live.names import NODE, ROLES, node_name
 
 _MOST_BYTES = 65_536

@@ -28,7 +28,7 @@ import docker.errors
 
 from balancer.clock import micros, wall_us
 from balancer.version import VERSION
-from emulator.background_server import HttpServer, Serving
+from emulator.clock.background_server import HttpServer, Serving
 from emulator.live.containers.docker_engine import FleetError, Removed, check_images, persist, remove_network
 from emulator.live.names import CONTROLLER, NODE, ROLES, image_of
 

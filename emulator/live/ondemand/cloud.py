@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from balancer.clock import micros, wall_us
-from emulator.cloud_faults import BOOT_FAILED, CloudFaults
+from emulator.config.cloud_faults import BOOT_FAILED, CloudFaults
 from emulator.live.ondemand.background import RetryQueue, Timers
 from emulator.live.ondemand.nodes import (
     Answer,

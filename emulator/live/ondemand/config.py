@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from emulator.cloud_faults import CloudFaultPart, CloudFaults
+from emulator.config.cloud_faults import CloudFaultPart, CloudFaults
 from emulator.live.settings import NodeNames, Settings
 
 _INSTANCES = 1000

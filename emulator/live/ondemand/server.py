@@ -11,9 +11,9 @@ from werkzeug.middleware.dispatcher import DispatcherMiddleware
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from balancer.clock import Clock, SystemClock, micros
-from emulator.background_server import Serving
+from emulator.clock.background_server import Serving
 from emulator.clock.shared_clock import SharedClock
-from emulator.cloud_faults import CloudFaults
+from emulator.config.cloud_faults import CloudFaults
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.compute import compute_app
 from emulator.live.ondemand.failed_hosts import FailedHosts

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, fields
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from emulator.json_lines import JsonLines, read_json_lines
 from emulator.live.ondemand.http import Account
+from emulator.text.json_lines import JsonLines, read_json_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,11 +23,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from balancer.clock import NEVER_US, micros, seconds, wall_us
-from emulator.json_lines import JsonLines, read_json_lines
 from emulator.kernel.job_states import RunOutcome
 from emulator.live.job.control import NEWS, Order
 from emulator.live.slurm.accounting import HELPER_NAME
 from emulator.live.slurm.sbatch import UNREACHABLE
+from emulator.text.json_lines import JsonLines, read_json_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

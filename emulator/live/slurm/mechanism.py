@@ -25,7 +25,7 @@ from emulator.live.replay_log import Tail, written_log
 from emulator.live.settings import Settings, load_settings
 from emulator.live.slurm.accounting import read_line
 from emulator.live.slurm.jobs import SlurmCommands, SlurmJobs
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import make_machine, make_mechanism
 from emulator.runs.scenario import from_mapping

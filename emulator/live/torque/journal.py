@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.json_lines import JsonLines, read_json_lines
 from emulator.live.settings import SettingsError
+from emulator.text.json_lines import JsonLines, read_json_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

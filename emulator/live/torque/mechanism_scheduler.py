@@ -18,7 +18,7 @@ from emulator.live.machine_follower import MachineFollower, Workload, as_json, p
 from emulator.live.torque import errors
 from emulator.live.torque.scheduler import WholeNodes
 from emulator.machine.points import ARRIVAL, COMPLETION, NOTICE, PREDICTED
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.simulation.decisions import Decisions
 from emulator.simulation.loop import points_of
 from emulator.simulation.mechanism import HasNotice, HasPredicted, ability

@@ -14,7 +14,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.torque import errors
 from emulator.live.torque.jobs import trace_numbers
-from emulator.plugin_failure import plugin_error
+from emulator.plugins.failure import plugin_error
 from emulator.simulation.progress import Progress
 
 if TYPE_CHECKING:

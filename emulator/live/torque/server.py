@@ -33,7 +33,7 @@ from emulator.live.torque.mechanism_scheduler import MachineScheduler, Mechanism
 from emulator.live.torque.nodes import Enrolment, MarksFile, NodeFacts
 from emulator.live.torque.protocol import Connection, Message, ProtocolError, notice_loss
 from emulator.live.torque.scheduler import FailingNodes
-from emulator.plugin_failure import PluginError, plugin_error
+from emulator.plugins.failure import PluginError, plugin_error
 from emulator.runs.scenario_events import failures_of
 from emulator.simulation.executor_live import ExecutorStoppedError, LiveExecutor
 from emulator.simulation.mechanism import HasFailures, HasMachine, ability, mechanism_of, plugin_name

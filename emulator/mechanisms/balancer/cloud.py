@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from balancer.clock import US
-from emulator.cloud_faults import CloudFaults
+from emulator.config.cloud_faults import CloudFaults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

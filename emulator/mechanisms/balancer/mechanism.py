@@ -12,7 +12,7 @@ from balancer.clock import US, micros
 from balancer.lifecycle.states import NodeState
 from balancer.plugins import ALGORITHMS, PluginError, name_of
 from balancer.policy_settings import PickOrder, ReserveRule, Settings
-from emulator.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
+from emulator.config.cloud_faults import BOOT_FAILED, CloudFaults, read_faults
 from emulator.mechanisms import lease_failures
 from emulator.mechanisms.balancer.cloud import LEAST_LOOK_US, LeaseCloud, ServerEvent
 from emulator.mechanisms.balancer.failed_leases import FailedLeases
@@ -59,7 +59,7 @@ class BalancerMechanism:
     20:00-06:00, nodes: 8}`, with `zone`, `exceptions` and `notice_s` (1800: collected so long before) if wanted;
     `time_zero`: the date and time at time 0, for it (1970-01-01T00:00:00Z). The cloud: `boot_s`, from grant to the
     lease's beginning; `delete_s`, from its end to its nodes' return; `cloud_faults`, when servers do not start
-    (`emulator.cloud_faults`).
+    (`emulator.config.cloud_faults`).
     For runs with `failures`, `on_failure`: a lease on a node that fails goes on with it (`keep`), gets another one by
     the service's `replace: true` (`replace`), or ends when its user hears of it (`end`). `reconcile_period_s` and
     `failed_after_s` are the service's: how often it reads all nodes, and how long a granted one must read down.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from emulator.cluster.pass_hook import HOOK, address_of_hook
 from emulator.mechanisms.hybrid.strategies import ArrivalBy, NoticeBy
 from emulator.mechanisms.hybrid.view import NoticeOutlook, View
-from emulator.plugin_failure import plugin_error
+from emulator.plugins.failure import plugin_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

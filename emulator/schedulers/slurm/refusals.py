@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.number_text import grouped
 from emulator.schedulers.slurm.qos import UNDEFINED, Qos
 from emulator.schedulers.slurm.reservations import which_of
 from emulator.schedulers.slurm.tables import MINUTE
+from emulator.text.number_text import grouped
 from emulator.workload.table import Kind
 
 if TYPE_CHECKING:

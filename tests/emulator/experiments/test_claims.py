@@ -26,10 +26,10 @@ from emulator.experiments.criteria import (
 )
 from emulator.experiments.page import render
 from emulator.experiments.paper import GROUP, LEAST_SEEDS, Options, find_paper
-from emulator.number_text import percent
 from emulator.plugins import plugin_names
 from emulator.report.drawing import Plot
 from emulator.runs.scenario import ScenarioError
+from emulator.text.number_text import percent
 from testdata import TRACES
 
 

@@ -11,7 +11,7 @@ from balancer.clock import US
 from command_line import emulate
 from emulator.kernel.job_states import JobState
 from emulator.live.run_requirements import requirements_of
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.report import files
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual

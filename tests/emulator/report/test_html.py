@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from emulator.metrics import summarize
-from emulator.number_text import duration, number
 from emulator.record.run_record import Mark, NodePool, PoolMove
 from emulator.report import html, plots
+from emulator.text.number_text import duration, number
 
 US = 1_000_000
 OWN_SCRIPTS = ['<script type="application/json">', "<script>", "<script>"]

@@ -12,10 +12,10 @@ import pytest
 import emulator
 from command_line import emulate
 from emulator.metrics.mechanism_tiles import at, picture_of
-from emulator.number_text import duration, number
 from emulator.report import html
 from emulator.report.tiles import figure_texts, own_tiles, tile_texts
 from emulator.simulation.tiles import MOST_TILES
+from emulator.text.number_text import duration, number
 from mechanism_runs import RUNS, SCENARIOS
 
 HOUR_US = 3_600_000_000

@@ -18,7 +18,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.cluster.order_callback import OrderHook
 from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.realtime import Realtime
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.dynamic import VIEW, WAITING
 from emulator.simulation.loop import Loop

@@ -14,7 +14,7 @@ from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.machine.running import Save
 from emulator.mechanisms.hybrid.machine import hybrid_cluster
 from emulator.metrics.summary import summarize
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.report import files
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation import progress
 from emulator.simulation.loop import Loop

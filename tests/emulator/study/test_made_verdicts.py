@@ -11,7 +11,7 @@ import pytest
 
 import made_site
 from command_line import study_merge
-from emulator.number_text import duration
+from emulator.text.number_text import duration
 from made_site import BEGIN_S, DAY_S, DAYS, HOUR_S, Server
 
 LIKELY_CORES = "Likely the log counts processors: say --procs-per-node"

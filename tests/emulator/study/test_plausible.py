@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from emulator.number_text import grouped
 from emulator.study.logs import read_logs
 from emulator.study.plausible import (
     FARTHEST,
@@ -19,6 +18,7 @@ from emulator.study.plausible import (
     sentence,
     trust,
 )
+from emulator.text.number_text import grouped
 from emulator.workload.swf import SwfLog
 
 WEEK, DAY = 604_800, 86_400

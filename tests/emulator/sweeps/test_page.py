@@ -8,10 +8,10 @@ from html import unescape
 import pytest
 
 from command_line import emulate
-from emulator.number_text import grouped
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.page import page
 from emulator.sweeps.ranking import rank
+from emulator.text.number_text import grouped
 from testdata import TRACES
 
 VARIED = ("mechanism.reserve", "mechanism.wait", "seed")

@@ -64,7 +64,7 @@ def test_the_key_of_a_run_is_its_whole_configuration_and_nothing_else(sweep_file
 
 def test_runs_of_other_code_have_other_keys_and_rows_name_theirs(sweep_file, tmp_path, monkeypatch):
     before = load_sweep(sweep_file()).runs[0].key
-    monkeypatch.setattr("emulator.provenance.sources", lambda: "patched")
+    monkeypatch.setattr("emulator.record.provenance.sources", lambda: "patched")
     patched = load_sweep(sweep_file())
     assert patched.runs[0].key != before
     monkeypatch.setattr("emulator.sweeps.store.sources", lambda: "patched")

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from command_line import emulate
-from emulator.number_text import number
 from emulator.runs.scenario import from_mapping
+from emulator.text.number_text import number
 from emulator.workload.generators import parse_generators
 from emulator.workload.transforms import parse_transforms
 from testdata import TRACES

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from balancer.clock import SystemClock
-from emulator.cloud_faults import CloudFaults, read_faults
+from emulator.config.cloud_faults import CloudFaults, read_faults
 from emulator.live.ondemand.background import RetryQueue
 from emulator.live.ondemand.cloud import Cloud
 from emulator.live.ondemand.http import Account

@@ -18,7 +18,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.kernel.job_states import JobState, RunOutcome
 from emulator.live.torque.mechanism_scheduler import MechanismScheduler
 from emulator.machine.running import Save
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation import progress
 from emulator.simulation.executor_live import LiveExecutor

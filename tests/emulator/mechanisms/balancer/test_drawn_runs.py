@@ -14,7 +14,7 @@ from emulator.cluster.cluster import Cluster
 from emulator.config.node_names import default_node_names
 from emulator.kernel.job_states import JobState
 from emulator.mechanisms.balancer import BalancerMechanism
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from emulator.schedulers.config import SchedulerConfig
 from emulator.simulation.loop import Loop
 from emulator.validation.laws import check

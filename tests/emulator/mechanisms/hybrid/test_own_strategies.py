@@ -9,7 +9,7 @@ from emulator.mechanisms.hybrid import HybridMechanism
 from emulator.mechanisms.hybrid.arrival_paa import PreemptAtArrival
 from emulator.mechanisms.hybrid.decisions import Room
 from emulator.mechanisms.hybrid.notice_plan import Preparation
-from emulator.plugin_failure import PluginError
+from emulator.plugins.failure import PluginError
 from oracle.hybrid_kit import STRATEGIES, make_loop, random_jobs
 from oracle.hybrid_reference import HybridJob
 from oracle.hybrid_strategies import ARRIVALS, NOTICES, Cua, N, Paa

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.source_digest import cache_base, cached_source_digest
+from emulator.kernel.source_digest import cache_base, cached_source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

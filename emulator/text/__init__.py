@@ -1,0 +1,1 @@
+"""How numbers and records are written as text."""
