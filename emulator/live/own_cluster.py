@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from balancer.clock import US, SystemClock, seconds
+from emulator.file_errors import refusal
 from emulator.live.clock_cost import with_cost
 from emulator.live.collect import BatchSide, collect, replayed
 from emulator.live.replay_log import ReplayLog
@@ -193,7 +194,7 @@ def _accounting(source: str, ids: set[int], origin_s: int) -> tuple[list[str], l
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise OwnClusterError(f"{source}: cannot be read: {error}") from error
+            raise OwnClusterError(f"{source}: cannot be read: {refusal(error)}") from error
     if lines and lines[0].startswith("JobId="):
         lines = [line for line in lines if int(line.split(" ", 1)[0].removeprefix("JobId=")) in ids]
         names = nodes_named(lines)

@@ -42,6 +42,7 @@ from emulator.config.scenario_parts import (
     SharedNodesPart,
 )
 from emulator.config.scenario_parts import Part as _Part
+from emulator.file_errors import refusal
 from emulator.plugins import KINDS, named
 from emulator.runs import scenario_files
 from emulator.runs.platforms import taken_from, with_platform
@@ -231,7 +232,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror or error}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}{not_yaml(error)}") from error
     if not isinstance(document, dict):

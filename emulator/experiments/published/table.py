@@ -14,6 +14,7 @@ from balancer.wrong_values import sentences
 from balancer.yaml_text import read_yaml
 from emulator.experiments.logs import find_log
 from emulator.experiments.published.units import unmet
+from emulator.file_errors import refusal
 from emulator.metrics.summary import figures
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
@@ -115,7 +116,7 @@ def read_table(path: Path) -> PublishedTable:
     try:
         table = PublishedTable.model_validate(read_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError) as error:
-        raise ScenarioError(f"{path}: {error}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     except ValidationError as error:
         raise ScenarioError(f"{path}: {sentences(error)[0]}") from error
     for row in table.rows:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from balancer.clock import US
+from emulator.file_errors import refusal
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
@@ -36,7 +37,7 @@ def read_unit(path: Path) -> list[UnitJob]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: {error}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     jobs = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
