@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.nodelist import NodeListError, expand
+from emulator.text.file_errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +67,7 @@ def _read(path: Path) -> list[_Switch]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"placement.switches: {path} cannot be read: {error}") from error
+        raise ValueError(f"placement.switches: {path} cannot be read: {refusal(error)}") from error
     if _YAML_NAMES.fullmatch(path.suffix):
         return _of_yaml(path, text)
     return _of_lines(path, text.splitlines())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import webbrowser
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 
 _FOLDER = click.Path(path_type=Path)
+_OPENS_WITHIN_S = 5
+_NO_BROWSER = (
+    "no browser could be started here; open the file above in one, or copy it to a machine that has one"
+)
 
 
 @click.command()
@@ -207,7 +212,10 @@ def _explain(ours: Path, log: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="[DIR]", type=_FOLDER, required=False)
 @click.option("--print", "print_only", is_flag=True, help="Only print where the report is.")
 def gui(folder: Path | None, print_only: bool) -> None:
-    """Open the report of DIR in the browser; by default the newest one of runs/, studies/, sweeps/ and reproduce/."""
+    """Open the report of DIR in the browser; by default the newest one of runs/, studies/, sweeps/ and reproduce/.
+
+    Exit status: 1 no browser could be started, 2 there is no report.
+    """
     folder = folder or _newest()
     page = folder / files.REPORT
     try:
@@ -215,8 +223,21 @@ def gui(folder: Path | None, print_only: bool) -> None:
     except files.ResultsError as error:
         raise InputError(str(error)) from error
     click.echo(page)
-    if not print_only and not webbrowser.open(page.absolute().as_uri()):
-        raise RunError("no browser could be started; open the file above yourself")
+    if not print_only and not _is_opened(page.absolute()):
+        raise RunError(_NO_BROWSER)
+
+
+def _is_opened(page: Path) -> bool:
+    """Whether the desktop's browser was started. A program that is still there after a while is taken for it."""
+    if sys.platform != "linux":
+        return click.launch(page.as_uri()) == 0
+    try:
+        opener = subprocess.Popen(["xdg-open", page], stderr=subprocess.DEVNULL)
+        return opener.wait(_OPENS_WITHIN_S) == 0
+    except OSError:
+        return False
+    except subprocess.TimeoutExpired:
+        return True
 
 
 def _newest() -> Path:

@@ -26,6 +26,7 @@ from emulator.record.run_record import Mark
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import describe
 from emulator.runs.scenario import Scenario, from_mapping
+from emulator.text.file_errors import refusal
 from emulator.workload import store
 from emulator.workload.table import JobTable, Kind
 
@@ -193,7 +194,7 @@ def _accounting(source: str, ids: set[int], origin_s: int) -> tuple[list[str], l
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise OwnClusterError(f"{source}: cannot be read: {error}") from error
+            raise OwnClusterError(f"{source}: cannot be read: {refusal(error)}") from error
     if lines and lines[0].startswith("JobId="):
         lines = [line for line in lines if int(line.split(" ", 1)[0].removeprefix("JobId=")) in ids]
         names = nodes_named(lines)

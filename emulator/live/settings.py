@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from balancer.wrong_values import sentences
 from balancer.yaml_text import read_yaml
+from emulator.text.file_errors import refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ def load_settings(path: Path, model: type[SettingsType]) -> SettingsType:
     try:
         content = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(f"{path}: cannot be read: {error}") from error
+        raise SettingsError(f"{path}: cannot be read: {refusal(error)}") from error
     if not isinstance(content, dict):
         raise SettingsError(f"{path}: must be a mapping of settings, not {type(content).__name__}")
     try:

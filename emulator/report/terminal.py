@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from emulator.text.file_errors import ADVICE, refusal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,34 +45,12 @@ class UsageError(InputError):
         super().__init__(f"{said}{hint}{joint}{help_of}")
 
 
-_FILE_ERRORS = {
-    errno.ENOSPC: "free space, or name another folder",
-    errno.EDQUOT: "free space, or name another folder",
-    errno.EACCES: "ask for the right, or name another",
-    errno.EPERM: "ask for the right, or name another",
-    errno.EROFS: "name another folder",
-    errno.ENOENT: "look at the name",
-    errno.ENOTDIR: "name a folder",
-    errno.EISDIR: "name a file",
-    errno.EEXIST: "name another",
-    errno.ENAMETOOLONG: "take a shorter name",
-}
-"""What the system refuses because of what the user named, and what to do."""
-
-
-def file_problem(error: OSError) -> str | None:
+def file_error(error: OSError) -> InputError | None:
     """The error as one line with what to do; None if no file that the user named can have been the cause."""
-    advice = _FILE_ERRORS.get(error.errno or 0)
-    if advice is None:
+    if error.errno not in ADVICE:
         return None
     where = "" if error.filename is None else f"{error.filename}: "
-    return f"{where}{os.strerror(error.errno or 0)}; {advice}"
-
-
-def file_error(error: OSError) -> InputError | None:
-    """The same as an error of a command."""
-    problem = file_problem(error)
-    return None if problem is None else InputError(problem)
+    return InputError(f"{where}{refusal(error)}")
 
 
 def input_error(error: Exception) -> InputError:

@@ -47,6 +47,7 @@ from emulator.runs import scenario_files
 from emulator.runs.platforms import taken_from, with_platform
 from emulator.schedulers.config import SchedulerConfig
 from emulator.schedulers.like import overrun_of
+from emulator.text.file_errors import refusal
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -231,9 +232,7 @@ def read_document(path: Path) -> dict[str, Any]:
     try:
         document = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        from emulator.report.terminal import file_problem  # noqa: PLC0415 - seldom needed
-
-        raise ScenarioError(file_problem(error) or f"{path}: {error.strerror or error}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ScenarioError(f"{path}{not_yaml(error)}") from error
     if not isinstance(document, dict):

@@ -20,6 +20,7 @@ from balancer.wrong_values import not_yaml, sentences
 from balancer.yaml_text import read_yaml
 from emulator.record.provenance import file_digest, traces, versions
 from emulator.runs.scenario import ScenarioError, from_mapping, set_key
+from emulator.text.file_errors import refusal
 from emulator.text.number_text import grouped
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     try:
         document = read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     except yaml.YAMLError as error:
         raise ScenarioError(f"{path}{not_yaml(error)}") from error
     if not isinstance(document, dict):

@@ -53,6 +53,7 @@ class Servers:
         self._found: dict[Hashable, Server] = {}
         self._newest_s = 0.0
         self._passed_over: list[str] = []
+        self._remarks: list[str] = []
 
     def add(self, server: Server) -> None:
         """Raises Malformed for one that ends before it begins."""
@@ -68,6 +69,10 @@ class Servers:
     def pass_over(self, what: str) -> None:
         """A record that is no server's time of its own."""
         self._passed_over.append(what)
+
+    def remark(self, what: str) -> None:
+        """Something to tell of a server that is kept."""
+        self._remarks.append(what)
 
     def seen(self, time_s: float | None) -> None:
         """The record tells of this time."""
@@ -93,6 +98,8 @@ class Servers:
             )
         for what in self._passed_over:
             rows.pass_over(what)
+        for what in self._remarks:
+            rows.remark(what)
         more = [f"; {SHARED_KEY}: yes"]
         if running:
             more.append(

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from balancer.whole_file import replacing
+from emulator.text.file_errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +83,7 @@ def open_trace(path: Path) -> Iterator[IO[bytes]]:
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise TraceError(f"{path}: the compressed data is damaged ({error}); fetch the file again") from error
     except OSError as error:
-        raise TraceError(f"{path}: {error.strerror or error}") from error
+        raise TraceError(f"{path}: {refusal(error)}") from error
 
 
 def has_returns_alone(start: bytes) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulator.text.file_errors import refusal
 from emulator.workload import store
 
 if TYPE_CHECKING:
@@ -29,4 +30,4 @@ class StoredJobs:
         try:
             return store.load(Path(self.trace))
         except OSError as error:
-            raise ValueError(f"{self.trace}: {error.strerror or error}") from error
+            raise ValueError(f"{self.trace}: {refusal(error)}") from error

@@ -7,7 +7,8 @@
       FROM nova.instances                                      (as CSV with a header line)
 
 A lease begins when its server was created and ends when it was terminated, or deleted. A list of the client has no
-times unless they are asked for, and never an end: `nova_usage` is better where it can be had.
+times unless they are asked for, and never an end: `nova_usage` is better where it can be had. One that is shelved
+and offloaded left its host when its record was last changed. One that ended and was never launched did not run.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _BEGINS = ("created", "created_at", "launched_at")
 _ENDS = ("terminated_at", "deleted_at")
 _STATES = ("vm_state", "status")
+_OFFLOADED = "shelved_offloaded"
+"""The state of a server that holds no part of a host, and may be woken."""
+SHELVED = "is shelved, and taken to have left its host when its record was last changed"
 _NO_TIMES = (
     "it does not say when its servers began; take `openstack usage show -f json`, or GET /servers/detail?deleted=1,"
     ' or list them with -c ID -c "Created At"'
@@ -60,7 +64,7 @@ class NovaServersFormat:
             row = {_plain(name): value for name, value in record.items()}
             try:
                 updated_s = unix_s(row.get("updated") or row.get("updated_at"), "updated")
-                servers.add(_server(row))
+                _take(row, updated_s, servers)
                 servers.seen(updated_s)
             except Malformed as fault:
                 faults.add(path, f"server {row.get('id') or row.get('uuid') or place}", fault)
@@ -104,7 +108,7 @@ def _plain(name: str | None) -> str:
     return str(name).rpartition(":")[2].strip().lower().replace(" ", "_")
 
 
-def _server(row: dict[str, Any]) -> Server:
+def _take(row: dict[str, Any], updated_s: float | None, servers: Servers) -> None:
     begins = [time for name in _BEGINS if (time := unix_s(row.get(name), name)) is not None]
     if not begins:
         raise Malformed(_NO_TIMES)
@@ -112,12 +116,21 @@ def _server(row: dict[str, Any]) -> Server:
     flavor = row.get("flavor")
     vcpus = flavor.get("vcpus") if isinstance(flavor, dict) else row.get("vcpus")
     state = next((str(row[name]).lower() for name in _STATES if row.get(name)), "")
-    return Server(
-        begin_s=begins[0],
-        end_s=ends[0] if ends else None,
-        vcpus=count(vcpus, "vcpus"),
-        project=row.get("tenant_id") or row.get("project_id"),
-        user=row.get("user_id"),
-        name=row.get("id") or row.get("uuid"),
-        has_failed=state == "error" and unix_s(row.get("launched_at"), "launched_at") is None,
+    if not ends and state == _OFFLOADED:
+        if updated_s is None:
+            servers.pass_over("shelved server, and the record does not say since when")
+            return
+        servers.remark(SHELVED)
+        ends = [updated_s]
+    was_launched = unix_s(row.get("launched_at"), "launched_at") is not None
+    servers.add(
+        Server(
+            begin_s=begins[0],
+            end_s=ends[0] if ends else None,
+            vcpus=count(vcpus, "vcpus"),
+            project=row.get("tenant_id") or row.get("project_id"),
+            user=row.get("user_id"),
+            name=row.get("id") or row.get("uuid"),
+            has_failed=not was_launched and (state == "error" or ("launched_at" in row and bool(ends))),
+        )
     )

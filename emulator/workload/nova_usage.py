@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _KEYS = ('"server_usages"', '"tenant_usage')
 _OF_A_SERVER = ('"started_at"', '"ended_at"')
+NEVER_LAUNCHED = "server that was never launched"
 
 
 class NovaUsageFormat:
@@ -60,7 +61,7 @@ class NovaUsageFormat:
             servers.seen(stop_s)
             for usage in usages:
                 try:
-                    servers.add(_server(usage))
+                    _take(usage, servers)
                 except Malformed as fault:
                     faults.add(path, f"server {_name(usage)}", fault)
         if not found:
@@ -87,18 +88,23 @@ def _reports(document: Any) -> Iterator[Any]:
         yield document
 
 
-def _server(usage: Any) -> Server:
+def _take(usage: Any, servers: Servers) -> None:
     if not isinstance(usage, dict):
         raise Malformed(f"not an object: {str(usage)[:40]}")
-    begin_s = unix_s(usage.get("started_at"), "started_at")
-    if begin_s is None:
+    if "started_at" not in usage:
         raise Malformed("started_at is missing")
-    return Server(
-        begin_s=begin_s,
-        end_s=unix_s(usage.get("ended_at"), "ended_at"),
-        vcpus=count(usage.get("vcpus"), "vcpus"),
-        project=usage.get("tenant_id") or usage.get("project_id"),
-        name=usage.get("instance_id"),
+    begin_s = unix_s(usage["started_at"], "started_at")
+    if begin_s is None:  # it failed, or is being built
+        servers.pass_over(NEVER_LAUNCHED)
+        return
+    servers.add(
+        Server(
+            begin_s=begin_s,
+            end_s=unix_s(usage.get("ended_at"), "ended_at"),
+            vcpus=count(usage.get("vcpus"), "vcpus"),
+            project=usage.get("tenant_id") or usage.get("project_id"),
+            name=usage.get("instance_id"),
+        )
     )
 
 

@@ -136,6 +136,10 @@ _TEXTS = tuple(
             " nova.instances as CSV (docs/traces.md, Clouds)"),
         ),
         (
+            r'(?i)\A[\[{](?=(?s:.)*"start.date"\s*:)(?s:.)*"end.date"\s*:|\A"?id"?,(?=.*start.date).*end.date',
+            f"leases of Blazar: {_OWN}, or write a table with sacct's columns (Submit, Start, ElapsedRaw, NNodes, ...)",
+        ),
+        (
             r'\A"?ID"?,"?Name"?,"?Status"?,',
             ('if openstack server list wrote it: write it again with -f json and --long -c ID -c "Created At", or'
             " better take openstack usage show -f json, which knows when servers ended"),

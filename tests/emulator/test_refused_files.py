@@ -103,3 +103,41 @@ def test_many_runs_do_not_go_into_the_folder_of_one(tmp_path):
 )
 def test_an_option_that_would_not_be_used_is_refused(words, text):
     assert refused(*words) == f"emulator: {text}"
+
+
+_FOLDER = "Is a directory; name a file"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["run", "{folder}"], f"{{folder}}: {_FOLDER}"),
+        (["sweep", "{folder}"], f"{{folder}}: {_FOLDER}"),
+        (["run", "gone.yaml"], "gone.yaml: No such file or directory; look at the name"),
+        (["trace", "info", "gone.swf"], "gone.swf: No such file or directory; look at the name"),
+        (
+            ["whatif", "--log", "{log}", "--slurm-conf", "{folder}", "--set", "bf_interval=60"],
+            f"{{folder}}: cannot be read: {_FOLDER}",
+        ),
+        (
+            [
+                "whatif",
+                "--log",
+                "{log}",
+                "--slurm-conf",
+                "{conf}",
+                "--qos",
+                "{folder}",
+                "--set",
+                "bf_interval=60",
+            ],
+            f"qos: {{folder}} cannot be read: {_FOLDER}",
+        ),
+    ],
+)
+def test_a_folder_in_place_of_a_file_and_a_wrong_name_say_what_to_do(tmp_path, words, text):
+    folder, conf = tmp_path / "folder.yaml", tmp_path / "slurm.conf"
+    folder.mkdir()
+    conf.write_text("NodeName=n[1-64] CPUs=1\nPartitionName=a Nodes=ALL Default=YES\n", encoding="utf-8")
+    names = {"folder": folder, "conf": conf, "log": TRACES / "day-64.swf"}
+    assert refused(*[word.format(**names) for word in words]) == f"emulator: {text.format(**names)}"

@@ -45,6 +45,16 @@ def emulator(tmp_path, monkeypatch):
     return emulate
 
 
+def _desktop(folder, monkeypatch, opens):
+    """Have the desktop open files with this script, or have nothing that does."""
+    programs = folder / "programs"
+    programs.mkdir()
+    if opens is not None:
+        (programs / "xdg-open").write_text(f"#!/bin/sh\n{opens}\n", encoding="utf-8")
+        (programs / "xdg-open").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+
+
 @pytest.fixture
 def log_file(tmp_path):
     def write(*widths, name="good.swf"):
@@ -459,8 +469,8 @@ class TestManners:
     def test_gui_finds_the_newest_report_and_makes_one_that_is_not_there(
         self, emulator, log_file, tmp_path, monkeypatch
     ):
-        opened = []
-        monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+        opened = tmp_path / "opened"
+        _desktop(tmp_path, monkeypatch, f'echo "$1" >> {opened}')
         result = emulator("gui")
         assert (result.exit_code, "there are no results in runs/" in result.stderr) == (2, True)
         for name in ("old", "new"):
@@ -469,9 +479,9 @@ class TestManners:
         page = tmp_path / "runs" / "new" / "report.html"
         assert emulator("gui").stdout == "runs/new/report.html\n"
         assert page.exists()
-        assert opened == [page.as_uri()]
+        assert opened.read_text() == f"{page}\n"
         assert emulator("gui", "runs/old", "--print").stdout == "runs/old/report.html\n"
-        assert len(opened) == 1
+        assert opened.read_text() == f"{page}\n"
         wrong = emulator("gui", "runs", "--print")
         assert (wrong.exit_code, "runs/summary.json does not exist" in wrong.stderr) == (2, True)
 
@@ -479,7 +489,7 @@ class TestManners:
     def test_gui_opens_the_page_of_a_study_a_sweep_and_a_paper_too(
         self, emulator, log_file, tmp_path, monkeypatch, kind
     ):
-        monkeypatch.setattr("webbrowser.open", lambda _: True)
+        _desktop(tmp_path, monkeypatch, "true")
         emulator("run", log_file(4), "--nodes", 4, "--out", "runs/old", "--no-report")
         os.utime(tmp_path / "runs" / "old" / "summary.json", ns=(1, 1))
         page = tmp_path / kind / "mine" / "report.html"
@@ -487,17 +497,19 @@ class TestManners:
         page.touch()
         assert emulator("gui").stdout == f"{kind}/mine/report.html\n"
 
-    def test_gui_without_a_browser_says_what_to_do(self, emulator, log_file, monkeypatch):
-        monkeypatch.setattr("webbrowser.open", lambda _: False)
-        emulator("run", log_file(4), "--nodes", 4, "--out", "runs/old")
-        result = emulator("gui")
-        assert (result.exit_code, result.stdout) == (1, "runs/old/report.html\n")
-        assert result.stderr == "emulator: no browser could be started; open the file above yourself\n"
-
-    def test_a_folder_is_no_scenario(self, emulator, tmp_path):
-        (tmp_path / "site.yaml").mkdir()
-        result = emulator("run", "site.yaml")
-        assert (result.exit_code, result.stderr) == (2, "emulator: site.yaml: Is a directory; name a file\n")
+    @pytest.mark.parametrize("program", ["echo noise >&2; exit 3", None])
+    def test_gui_without_a_browser_says_what_to_do(self, tmp_path, monkeypatch, program):
+        _desktop(tmp_path, monkeypatch, program)
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "report.html").touch()
+        done = subprocess.run(
+            [*COMMAND, "gui", "mine"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout) == (1, "mine/report.html\n")
+        assert done.stderr == (
+            "emulator: no browser could be started here; open the file above in one, or copy it to a machine that has"
+            " one\n"
+        )
 
     def test_completion_is_told_by_the_shell_that_asks(self, monkeypatch):
         script = emulate(env={"_EMULATOR_COMPLETE": "bash_source"})

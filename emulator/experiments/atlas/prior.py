@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from balancer.wrong_values import not_yaml, sentences
 from balancer.yaml_text import read_yaml
 from emulator.runs.scenario import ScenarioError
+from emulator.text.file_errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
@@ -198,7 +199,7 @@ def load_prior(path: Path) -> Prior:
     try:
         return Prior.model_validate(read_yaml(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     except yaml.YAMLError as error:
         raise ScenarioError(f"{path}{not_yaml(error)}") from error
     except ValidationError as error:

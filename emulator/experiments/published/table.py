@@ -18,6 +18,7 @@ from emulator.metrics.summary import figures
 from emulator.runs.preparation import prepare
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.text.file_errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,7 +116,7 @@ def read_table(path: Path) -> PublishedTable:
     try:
         table = PublishedTable.model_validate(read_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError) as error:
-        raise ScenarioError(f"{path}: {error}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     except ValidationError as error:
         raise ScenarioError(f"{path}: {sentences(error)[0]}") from error
     for row in table.rows:

@@ -12,6 +12,7 @@ from balancer.clock import US
 from emulator.runs.preparation import Prepared
 from emulator.runs.runner import run_virtual
 from emulator.runs.scenario import ScenarioError, from_mapping
+from emulator.text.file_errors import refusal
 from emulator.workload.table import JobTable
 from emulator.workload.transforms import apply_transforms, parse_transforms
 
@@ -36,7 +37,7 @@ def read_unit(path: Path) -> list[UnitJob]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: {error}") from error
+        raise ScenarioError(f"{path}: {refusal(error)}") from error
     jobs = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from balancer.nodelist import NodeListError, expand
+from emulator.text.file_errors import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -105,7 +106,7 @@ def _lines(path: Path, within: tuple[Path, ...]) -> Iterator[Line]:
     try:
         text = path.read_bytes().decode("utf-8", "replace")  # comments may be in any encoding
     except OSError as error:
-        raise ConfError(f"{path}: cannot be read: {error}") from error
+        raise ConfError(f"{path}: cannot be read: {refusal(error)}") from error
     if text.startswith(_SHOWN):
         yield from _shown(path, text)
         return

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from emulator.text.file_errors import refusal
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
@@ -55,7 +57,7 @@ def read_rows(path: Path, table: Table) -> list[Row]:
         raw = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
         text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{table.what}: {path} cannot be read: {error}") from error
+        raise ValueError(f"{table.what}: {path} cannot be read: {refusal(error)}") from error
     if text.lstrip().startswith("{") or _YAML.match(text):
         return list(_of_document(path, text, table))
     lines = raw.splitlines()

@@ -85,7 +85,10 @@ def test_servers_as_the_real_client_shows_them(printed, json_file):
 
 def test_servers_of_the_api_end_when_they_were_terminated(json_file):
     server = {"id": "a", "created": DAY + "01:00:00Z", "flavor": {"vcpus": 8}, "OS-SRV-USG:launched_at": None}
-    ended = server | {"OS-SRV-USG:terminated_at": DAY + "02:30:00.000000"}
+    ended = server | {
+        "OS-SRV-USG:launched_at": DAY + "01:01:00.000000",
+        "OS-SRV-USG:terminated_at": DAY + "02:30:00.000000",
+    }
     log = load(json_file({"servers": [ended, server | {"id": "b", "updated": DAY + "05:00:00Z"}]}))
     assert spans(log) == [(HOUR_S, 2.5 * HOUR_S, 8, 1), (HOUR_S, 5 * HOUR_S, 8, -1)]
 
@@ -272,3 +275,48 @@ def test_texts_of_a_table_may_have_line_ends_and_a_stray_quote_takes_no_other_ro
         load(path)
     log = load(path, lenient=True)
     assert (len(log), log.malformed, log.records) == (3, 1, 4)
+
+
+def test_a_server_that_never_started_takes_no_other_from_a_report(json_file):
+    """Nova writes null where an instance failed before it was launched."""
+    report = {"server_usages": [usage("01:00:00", "02:00:00"), usage("01:00:00", None, started_at=None)]}
+    log = load(json_file({"tenant_usage": report}))
+    assert spans(log) == [(HOUR_S, 2 * HOUR_S, 32, 1)]
+    assert log.passed_over == {"server that was never launched": 1}
+
+
+def server(**more):
+    return {
+        "id": "a", "created": DAY + "01:00:00Z", "updated": DAY + "03:00:00Z", "flavor": {"vcpus": 4},
+        "OS-SRV-USG:launched_at": DAY + "01:01:00", "OS-SRV-USG:terminated_at": None, "status": "ACTIVE", **more,
+    }  # fmt: skip
+
+
+def test_a_shelved_server_left_its_host_when_its_record_changed(json_file):
+    awake = server(id="b", updated=DAY + "09:00:00Z")
+    log = load(json_file({"servers": [server(status="SHELVED_OFFLOADED"), awake]}))
+    assert spans(log) == [(HOUR_S, 3 * HOUR_S, 4, 1), (HOUR_S, 9 * HOUR_S, 4, -1)]
+    assert list(log.remarks.values()) == [1]
+
+
+def test_a_shelved_server_of_a_list_without_its_time_is_counted_and_left_out(text_file):
+    path = text_file(
+        f""""ID","Name","Status","Created At"
+"a","x","SHELVED_OFFLOADED","{DAY}01:00:00Z"
+"b","y","ACTIVE","{DAY}02:00:00Z"
+"""
+    )
+    log = load(path)
+    assert spans(log) == [(2 * HOUR_S, 2 * HOUR_S, 1, -1)]
+    assert log.passed_over == {"shelved server, and the record does not say since when": 1}
+
+
+def test_a_server_that_ended_and_was_never_launched_did_not_run(json_file, text_file):
+    gone = {"OS-SRV-USG:launched_at": None, "OS-SRV-USG:terminated_at": DAY + "03:00:00", "status": "DELETED"}
+    log = load(json_file({"servers": [server(**gone), server(id="b", **{"OS-SRV-USG:launched_at": None})]}))
+    assert log.column("run_s").tolist() == [-1, 2 * HOUR_S]
+    table = text_file(
+        "uuid,created_at,launched_at,terminated_at,deleted_at,vcpus,vm_state\n"
+        "a,2026-11-21 01:00:00,NULL,NULL,2026-11-21 01:00:05,4,deleted\n"
+    )
+    assert load(table).column("run_s").tolist() == [-1]
