@@ -31,7 +31,8 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
         if durable:
             _sync(path.parent)
     except OSError as error:
-        if error.filename == str(draft):
+        # The system names no file where what is written into an open one finds no room.
+        if error.filename == str(draft) or (error.filename is None and error.errno is not None):
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import sys
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from emulator.report.terminal import UsageError, file_error
+from emulator.report.terminal import StoppedError, UsageError, file_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,6 +100,8 @@ def _in_one_form() -> Iterator[None]:
         if (refused := file_error(error)) is None:
             raise
         raise refused from error
+    except KeyboardInterrupt as error:
+        raise StoppedError from error
 
 
 @contextmanager
@@ -137,6 +140,8 @@ class _Lazy(click.Group):
             formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
+        if sys.stdout is None:  # it was closed (`>&-`), and nobody reads what is printed
+            sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open to the end of the program
         with _in_one_form():
             return super().make_context(*args, **more)
 

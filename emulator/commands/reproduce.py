@@ -138,6 +138,8 @@ def reproduce(  # noqa: PLR0917
     if TABLES in papers or only:
         _tables(papers, only, traces, as_json=as_json, quiet=quiet)
         return
+    if "all" in papers and len(papers) > 1:
+        raise InputError("reproduce: all stands alone: leave out the other names")
     names = list(dict.fromkeys(plugin_names(GROUP) if papers == ("all",) else papers))
     try:
         _check_atlas(

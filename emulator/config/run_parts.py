@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from balancer.plugins import PluginError, name_of
 from balancer.time_zones import zone_of
 from emulator.config.scenario_parts import Part
+from emulator.text.file_errors import refuse_odd_name
 from emulator.workload.overruns import Overrun, Size
 
 NO_NAME = "unnamed"
@@ -50,6 +51,13 @@ class WorkloadPart(Part):
     queue_field: Literal["queue", "partition"] = "queue"
     usage_column: str | None = None
     time_zone: str | None = None
+
+    @field_validator("trace")
+    @classmethod
+    def _has_a_name_for_results(cls, path: Path | None) -> Path | None:
+        if path is not None:
+            refuse_odd_name(path)
+        return path
 
     @field_validator("time_zone")
     @classmethod

@@ -21,6 +21,7 @@ from emulator.record.run_record import RunRecord
 from emulator.report import tables
 from emulator.report.baseline import Baseline
 from emulator.report.batsim_jobs import batsim_table
+from emulator.text.file_errors import refuse_odd_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -128,6 +129,10 @@ def rewrite_report(out_dir: Path) -> Path:
 def check_target(out_dir: Path) -> None:
     """Raise ResultsError unless results may be written into `out_dir`: best asked before a long run."""
     out_dir = Path(out_dir)
+    try:
+        refuse_odd_name(out_dir)
+    except ValueError as error:
+        raise ResultsError(str(error)) from error
     existing = next(path for path in (out_dir, *out_dir.absolute().parents) if path.exists())
     if existing != out_dir:
         if not existing.is_dir() or not os.access(existing, os.W_OK):

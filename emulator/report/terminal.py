@@ -45,6 +45,15 @@ class UsageError(InputError):
         super().__init__(f"{said}{hint}{joint}{help_of}")
 
 
+class StoppedError(InputError):
+    """Ctrl-C, where a command has no results of its own to name: exit status 130, as shells have it."""
+
+    exit_code = 130
+
+    def __init__(self) -> None:
+        super().__init__("stopped by the user; run the same command again")
+
+
 def file_error(error: OSError) -> InputError | None:
     """The error as one line with what to do; None if no file that the user named can have been the cause."""
     if error.errno not in ADVICE:

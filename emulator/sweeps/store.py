@@ -20,6 +20,7 @@ from balancer.whole_file import replacing
 from emulator.record.provenance import sources
 from emulator.runs.scenario import ScenarioError
 from emulator.sweeps.journal import Journal
+from emulator.text.file_errors import refuse_odd_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,10 @@ class Store:
         """By key, as they were read or written here: the tables are made of them."""
         if (folder / _SUMMARY).exists():
             raise ScenarioError(f"{folder} holds the results of one run; name another folder with --out")
+        try:
+            refuse_odd_name(folder)
+        except ValueError as error:
+            raise ScenarioError(str(error)) from error
         try:
             runs.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -26,3 +26,12 @@ def refusal(error: Exception) -> str:
         return str(error)
     said = os.strerror(error.errno)  # libraries add words of their own
     return f"{said}; {ADVICE[error.errno]}" if error.errno in ADVICE else said
+
+
+def refuse_odd_name(path: os.PathLike[str]) -> None:
+    """Raises ValueError for a name that is not UTF-8: results are, and name the files that they came from."""
+    name = os.fspath(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{ascii(name)[1:-1]}: the name is not UTF-8, as results are; rename it") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,17 @@ def test_an_error_names_the_file_that_was_meant(tmp_path):
     path = tmp_path / "missing" / "state"
     with pytest.raises(FileNotFoundError) as raised:
         write_bytes(path, b"")
+    assert raised.value.filename == str(path)
+
+
+def test_an_error_of_a_file_without_room_names_the_file_that_was_meant(tmp_path):
+    path = tmp_path / "state"
+    with (
+        pytest.raises(OSError, match="No space left") as raised,
+        replacing(path),
+        Path("/dev/full").open("wb") as full,
+    ):
+        full.write(b"x")
     assert raised.value.filename == str(path)
 
 

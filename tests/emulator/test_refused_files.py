@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -141,3 +143,43 @@ def test_a_folder_in_place_of_a_file_and_a_wrong_name_say_what_to_do(tmp_path, w
     conf.write_text("NodeName=n[1-64] CPUs=1\nPartitionName=a Nodes=ALL Default=YES\n", encoding="utf-8")
     names = {"folder": folder, "conf": conf, "log": TRACES / "day-64.swf"}
     assert refused(*[word.format(**names) for word in words]) == f"emulator: {text.format(**names)}"
+
+
+def test_a_name_that_is_not_utf_8_is_refused_before_the_run(tmp_path):
+    odd = tmp_path / os.fsdecode(b"log\xfc.swf")
+    odd.write_bytes((TRACES / "day-64.swf").read_bytes())
+    said = refused("run", odd, "--out", tmp_path / "out")
+    assert said.endswith(f"{tmp_path}/log\\udcfc.swf: the name is not UTF-8, as results are; rename it")
+    base, grid = tmp_path / "base.yaml", tmp_path / "grid.yaml"
+    base.write_text(f"{{nodes: 64, workload: {{trace: {TRACES / 'day-64.swf'}}}}}\n", encoding="utf-8")
+    grid.write_text("base: base.yaml\npoints: [{seed: 1}]\n", encoding="utf-8")
+    for words in (["run", TRACES / "day-64.swf"], ["sweep", grid]):
+        said = refused(*words, "--out", odd.with_suffix(""))
+        assert said.endswith(f"{tmp_path}/log\\udcfc: the name is not UTF-8, as results are; rename it")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_closed_stdout_is_no_failure(tmp_path):
+    words = [sys.executable, "-c", "from emulator.cli import main; main()", "run", TRACES / "day-64.swf"]
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" >&-', *words, "--out", "out", "--no-baseline"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False)
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_command_that_is_interrupted_says_so(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("emulator.workload.formats.load", interrupt)
+    done = emulate("trace", "info", TRACES / "day-64.swf")
+    assert (done.exit_code, done.stderr) == (
+        130,
+        "emulator: stopped by the user; run the same command again\n",
+    )
+
+
+def test_all_papers_and_a_name_beside_them():
+    assert refused("reproduce", "all", "balancer").endswith("all stands alone: leave out the other names")
