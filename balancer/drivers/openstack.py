@@ -12,11 +12,14 @@ from typing import Any, Literal
 import openstack
 from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
+from requests.exceptions import JSONDecodeError
 
 from balancer.drivers.base import DriverError, RefusedError, UnclearError, UnreachableError
 from balancer.drivers.cloud import CloudStatus
 from balancer.plugins import check_number
 
+ERRORS = (sdk_errors.SDKException, auth_errors.ClientException, JSONDecodeError)
+"""What a call of the cloud raises; the last one where its answer is cut off, as by a service that ends."""
 _REFUSED = (401, 403, 404, 409)
 
 
@@ -52,7 +55,7 @@ class OpenStackDriver:
             nova = self._connected().compute
             services = list(nova.services(binary="nova-compute"))
             servers = list(nova.servers(all_projects=True))
-        except (sdk_errors.SDKException, auth_errors.ClientException) as error:
+        except ERRORS as error:
             raise driver_error(error) from error
         found: dict[str, list[str]] = {}
         for server in servers:

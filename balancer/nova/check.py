@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from balancer.client import Balancer, BalancerError
 from balancer.drivers.base import DriverError, SiteCheck
+from balancer.drivers.openstack import ERRORS
 from balancer.nodelist import some
-from balancer.nova.cloud import ERRORS, NovaCloud
 from balancer.nova.decide import Memory, Plan, Rules, plan
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from balancer.client_records import Node
+    from balancer.nova.cloud import NovaCloud
 
 FILTER = "balancer.nova.scheduler_filter.BalancerFilter"
 _AFFINITY = ("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter")

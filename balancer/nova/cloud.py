@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import openstack
-from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
 from balancer.drivers.base import DriverError
-from balancer.drivers.openstack import driver_error
+from balancer.drivers.openstack import ERRORS, driver_error
 from balancer.nova.decide import Allocation, CloudLook, Server
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ _HOST, _TASK = "OS-EXT-SRV-ATTR:host", "OS-EXT-STS:task_state"
 _OVER = ("cancelled", "completed", "confirmed", "done", "error", "failed", "reverted")
 """Of a migration, as Nova itself counts those that are over."""
 _NOT_FOUND = 404
-ERRORS = (sdk_errors.SDKException, auth_errors.ClientException)
 
 
 class NovaCloud:
@@ -85,7 +83,7 @@ class NovaCloud:
     def remove_allocation(self, host: str, consumer: str) -> None:
         """What the consumer has of this host; what it has elsewhere stays. One that changes just now is left alone."""
         path = f"/allocations/{consumer}"
-        found = self.call_placement("get", path, known=(200,), headers=_WITHOUT_TYPE).json()
+        found = self._body(self.call_placement("get", path, known=(200,), headers=_WITHOUT_TYPE))
         gone = self._providers.get(host, ())
         left = {uuid: each for uuid, each in found["allocations"].items() if uuid not in gone}
         if left == found["allocations"]:
@@ -163,12 +161,12 @@ class NovaCloud:
             if may_lack and response.status_code == _NOT_FOUND:
                 return None
             sdk_errors.raise_from_response(response)
-        return response.json()
+            return response.json()
 
     def placement(self, path: str) -> Any:
         """The body; None: not found."""
         response = self.call_placement("get", path, known=(200, 404))
-        return None if response.status_code == _NOT_FOUND else response.json()
+        return None if response.status_code == _NOT_FOUND else self._body(response)
 
     def call_placement(
         self,
@@ -185,6 +183,10 @@ class NovaCloud:
         if response.status_code not in known:
             raise DriverError(f"Placement answers {response.status_code} to {path}")
         return response
+
+    def _body(self, response: Any) -> Any:
+        with self.calling():
+            return response.json()
 
     @contextmanager
     def calling(self) -> Iterator[None]:

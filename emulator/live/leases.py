@@ -162,7 +162,7 @@ def _call(call: Callable[[], Result]) -> Result:
         if (error.status_code or _UNAVAILABLE) >= _UNAVAILABLE:
             raise CloudUnreachableError(str(error)) from error
         raise CloudError(str(error)) from error
-    except (auth_errors.ConnectFailure, auth_errors.DiscoveryFailure) as error:
+    except (auth_errors.ConnectFailure, auth_errors.DiscoveryFailure, requests.JSONDecodeError) as error:
         raise CloudUnreachableError(str(error)) from error
     except (sdk_errors.SDKException, auth_errors.ClientException) as error:
         raise CloudError(str(error)) from error

@@ -1,9 +1,12 @@
 """What the agent reads of Nova, against a cloud that is played call by call; the real one: test_real_nova.py."""
 
+from io import BytesIO
 from types import SimpleNamespace
 
 import pytest
+from requests import Response
 
+from balancer.drivers.base import DriverError
 from balancer.nova.cloud import NovaCloud
 from balancer.nova.decide import Allocation, CloudLook, Server
 
@@ -37,6 +40,28 @@ def test_the_providers_of_a_host_are_its_hypervisors_and_no_host_is_asked_for_th
     ]
     # Ids are those of Placement from 2.53 on; from 2.88 on Nova asks every host for its uptime.
     assert all((2, 53) <= tuple(map(int, version.split("."))) < (2, 88) for *_, version in compute.asked)
+
+
+def cut_off(*_, **__):
+    """The answer of a service that ends in the middle of it."""
+    response = Response()
+    response.status_code, response.raw = 200, BytesIO(b"")
+    return response
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda cloud: cloud.providers(),
+        lambda cloud: cloud.placement("/resource_providers/u1/allocations"),
+        lambda cloud: cloud.remove_allocation("n1", "c1"),
+        lambda cloud: cloud.look(),
+    ],
+)
+def test_an_answer_that_is_cut_off_is_a_cloud_that_cannot_be_read(call):
+    service = SimpleNamespace(get=cut_off, services=lambda **_: cut_off().json())
+    with pytest.raises(DriverError, match="the cloud cannot be read: Expecting value"):
+        call(NovaCloud(connection=SimpleNamespace(compute=service, placement=service)))
 
 
 class Answers:
