@@ -11,6 +11,7 @@ from keystoneauth1 import exceptions as auth_errors
 from openstack import exceptions as sdk_errors
 
 from balancer.clock import utc_us
+from balancer.drivers.openstack import ERRORS
 from balancer.timestamps import parse_iso
 from emulator.clock.shared_clock import SharedClock
 from emulator.live.settings import Settings
@@ -164,7 +165,7 @@ def _call(call: Callable[[], Result]) -> Result:
         raise CloudError(str(error)) from error
     except (auth_errors.ConnectFailure, auth_errors.DiscoveryFailure, requests.JSONDecodeError) as error:
         raise CloudUnreachableError(str(error)) from error
-    except (sdk_errors.SDKException, auth_errors.ClientException) as error:
+    except ERRORS as error:
         raise CloudError(str(error)) from error
 
 

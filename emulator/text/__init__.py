@@ -1,1 +1,1 @@
-"""How numbers and records are written as text."""
+"""What all layers write alike: numbers, lines of JSON, why a file was refused."""

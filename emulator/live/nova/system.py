@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import openstack
-from keystoneauth1 import exceptions as auth_errors
-from openstack import exceptions as sdk_errors
 
+from balancer.drivers.openstack import ERRORS
 from emulator.live.clock_cost import lease_cost
 from emulator.live.nova import environment
 from emulator.live.nova.environment import DATABASES, DISK_GB, RAM_MB, VCPUS, NovaConf, Postgres
@@ -190,7 +189,7 @@ class NovaRun:
             account: dict[str, Any] = {**self._account(), "load_yaml_config": False, "load_envvars": False}
             with openstack.connect(**account, api_timeout=60) as cloud:
                 cloud.compute.create_flavor(name=FLAVOR, vcpus=VCPUS, ram=RAM_MB, disk=DISK_GB)
-        except (sdk_errors.SDKException, auth_errors.ClientException) as error:
+        except ERRORS as error:
             raise FleetProcessError(f"nova does not take its flavor: {error}") from error
 
     def _wait_for_agent(self) -> None:
